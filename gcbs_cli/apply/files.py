@@ -1,9 +1,7 @@
 """Which files are reordered, and where the result goes."""
 
 import os
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gcbs_cli.data.files import FileStamp, list_files, shown, stamp_file
@@ -11,59 +9,38 @@ from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.errors import BadInput
 
-KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
-KINDS |= {".parquet": "parquet", ".tar": "tar"}
+SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".tar")
 
 
-@dataclass(frozen=True)
-class DataFiles:
-    """Files of one kind, in the order in which their rows count; `single`: one file was named."""
-
-    stamps: list[FileStamp]
-    single: bool
-
-    @property
-    def kind(self) -> str:
-        """One of the KINDS."""
-        return KINDS[self.stamps[0].suffix]
-
-    def targets(self, path: Path) -> list[Path]:
-        """What is written for each: `path` itself for the one file that was named, else files of `path`, a folder."""
-        return [path] if self.single else [path / os.path.basename(stamp.path) for stamp in self.stamps]
-
-    def place(self, path: Path) -> AbstractContextManager[Path]:
-        """Where the targets lie until all are written: a single file is whole by itself, a folder is renamed."""
-        return nullcontext(path) if self.single else writing.folder(path)
-
-
-def find_files(data: str) -> DataFiles:
+def find_files(data: str) -> list[FileStamp]:
     """The files of a path, a folder or a glob pattern, in natural order (part-2 before part-10).
 
-    Raises BadInput: nothing there, an unknown or mixed kind.
+    Raises BadInput: nothing there, an unknown format or several, two files of one name.
     """
-    paths = list_files(data)
-    stamps = [stamp_file(path) for path in paths]
-    suffixes = sorted({stamp.suffix for stamp in stamps})
-    if len({KINDS.get(suffix, suffix) for suffix in suffixes}) > 1 or suffixes[0] not in KINDS:
-        names = ", ".join(suffix or "no suffix" for suffix in suffixes)
-        raise BadInput(f"{shown(data)}: found {names}; expected files of one kind: {', '.join(KINDS)}")
-    if len({os.path.basename(path) for path in paths}) < len(paths):
+    files = list(map(stamp_file, list_files(data)))
+    suffixes = {file.suffix for file in files}
+    if len(suffixes) > 1 or not suffixes.issubset(SUFFIXES):
+        names = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes))
+        raise BadInput(f"{shown(data)}: found {names}; expected files of one kind: {', '.join(SUFFIXES)}")
+    if len(set(targets(files, Path()))) < len(files):
         raise BadInput(f"{shown(data)}: two files have the same name; they would overwrite each other in one folder")
-    return DataFiles(stamps, paths == [data])
+    return files
 
 
-def output_path(files: DataFiles, output: str, inputs: Iterable[PathLike] = (), *, force: bool) -> Path:
+def targets(files: Sequence[FileStamp], path: Path) -> list[Path]:
+    """What is written for each: `path` itself for a file alone, else files of `path`, a folder."""
+    return [path] if len(files) == 1 else [path / os.path.basename(file.path) for file in files]
+
+
+def output_path(files: Sequence[FileStamp], output: str, inputs: Iterable[PathLike] = (), *, force: bool) -> Path:
     """Where the result goes: a file with the input's suffix, or a new folder for shards.
 
     inputs: what is read beside the data. Raises BadInput when it cannot be written there, exists, or is read.
     """
     path = Path(output)
-    suffix = files.stamps[0].suffix
-    if not files.single and os.path.lexists(path):
+    if len(files) > 1 and os.path.lexists(path):
         raise BadInput(f"{output}: exists, but shards are written to a new folder; name another or remove this one")
-    if files.single and path.suffix.lower() != suffix:
-        if path.suffix.lower() in KINDS:
-            raise BadInput(f"{output}: the data is {suffix}; apply reorders, it does not convert")
-        path = path.with_name(path.name + suffix)
-    writing.check_outputs([path], [*inputs, *(stamp.path for stamp in files.stamps)], force=force)
+    if len(files) == 1 and path.suffix.lower() != files[0].suffix:
+        raise BadInput(f"{output}: expected a name with {files[0].suffix}, as the data has; apply does not convert")
+    writing.check_outputs([path], [*inputs, *(file.path for file in files)], force=force)
     return path

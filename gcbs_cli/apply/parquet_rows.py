@@ -9,69 +9,50 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gcbs_cli.apply.byte_rows import Write
-from gcbs_cli.data.files import FileStamp, one_line
-from gcbs_cli.data.tables import open_table
+from gcbs_cli.data.files import FileStamp
+from gcbs_cli.data.tables import open_table, read_batches
 from gcbs_cli.system.arrays import Ints
-from gcbs_cli.system.errors import BadInput
 
-MOST_MEMORY = 1 << 32
-"""With more, texts of a column could pass the 2 GiB that Arrow puts in order at a time."""
-_BATCH_BYTES = 1 << 22
-_TRIAL_ROWS = 256
+_BATCH_ROWS = 256
 _COPIES = 4
 """How often a row lies in memory: as read, in order, encoded, and what Arrow rounds up (measured)."""
 
 
-class ParquetFile:
-    """A Parquet file; layout: its schema, row_bytes: (rows,) the memory that each row takes.
+class ParquetRows:
+    """All rows of some files, whose schemas are their layouts. Raises BadInput for a damaged file."""
 
-    Raises BadInput when it is damaged.
-    """
-
-    def __init__(self, stamp: FileStamp) -> None:
-        self.stamp = stamp
-        self._group_rows, self._compression = 1, "snappy"
-        with open_table(stamp) as table:
-            self.layout = table.schema
-            # What a row takes in memory is told by the first ones: in the file they are encoded.
-            trial = next(_batches(table.parquet, _TRIAL_ROWS), self.layout.empty_table())
-            row_bytes = 1 + trial.nbytes // max(1, trial.num_rows)
-            self.row_bytes = np.full(table.parquet.metadata.num_rows, _COPIES * row_bytes)
-            self._batch_rows = max(1, _BATCH_BYTES // row_bytes)
-            if trial.num_rows and trial.num_columns:  # not before the trial: of a damaged column pyarrow aborts here
-                group = table.parquet.metadata.row_group(0)
-                self._group_rows = max(1, group.num_rows)
-                self._compression = group.column(0).compression.lower().replace("uncompressed", "none")
+    def __init__(self, stamps: list[FileStamp]) -> None:
+        self._stamps = stamps
+        self.layouts = []
+        self.counts = []
+        self._group_rows = []
+        sizes = [np.empty(0, np.int64)]
+        for stamp in stamps:
+            with open_table(stamp) as table:
+                self.layouts.append(table.schema_arrow)
+                self.counts.append(table.metadata.num_rows)
+                # All rows are looked at: what they take in memory, neither the file nor the first ones tell.
+                for batch in read_batches(table, _BATCH_ROWS):
+                    sizes.append(np.full(len(batch), _COPIES * (batch.nbytes // len(batch) + 1)))
+                self._group_rows.append(table.metadata.num_rows // max(1, table.num_row_groups) + 1)
+        self.row_bytes = np.concatenate(sizes)
+        """(N,) the memory that each row takes."""
 
     def read(self, rows: Ints) -> Any:
-        """Read rows, in rising order, as a table. Raises BadInput when the file is damaged or has changed."""
+        """Read rows as a table, every file from front to back. Raises BadInput when one is damaged or has changed."""
+        rising = np.sort(rows)
         parts = []
         first = 0
-        with open_table(self.stamp) as table:
-            for batch in _batches(table.parquet, self._batch_rows):
-                start, stop = np.searchsorted(rows, (first, first + batch.num_rows))
-                parts.append(batch.take(rows[start:stop] - first))
-                first += batch.num_rows
-            return pa.Table.from_batches(parts, self.layout)
-
-    @staticmethod
-    def joined(parts: list[Any], order: Ints) -> Any:
-        """The rows of several tables as one table in this order. Raises BadInput when Arrow cannot do that."""
-        try:
-            return pa.concat_tables(parts).unify_dictionaries().take(order)
-        except pa.ArrowException as error:
-            raise BadInput(f"rows cannot be put in order ({one_line(error)}); try a lower --max-memory") from None
+        for stamp in self._stamps:
+            with open_table(stamp) as table:
+                for batch in read_batches(table, _BATCH_ROWS):
+                    start, stop = np.searchsorted(rising, (first, first + len(batch)))
+                    parts.append(batch.take(rising[start:stop] - first))
+                    first += len(batch)
+        return pa.Table.from_batches(parts).unify_dictionaries().take(np.searchsorted(rising, rows))
 
     @contextmanager
-    def writer(self, file: BinaryIO) -> Iterator[Write]:
-        """Give what writes a table of rows to a new file, with the row groups and the compression of this one."""
-        with pq.ParquetWriter(file, self.layout, compression=self._compression) as writer:
-            yield lambda rows: writer.write_table(rows, row_group_size=self._group_rows)
-
-
-def _batches(file: Any, rows: int) -> Iterator[Any]:
-    """Yield all rows, at most so many at a time, validated: offsets of a stranger's file may lie."""
-    for group in range(file.num_row_groups):  # a batch of two would be of two dictionaries
-        for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):
-            batch.validate(full=True)
-            yield batch
+    def writer(self, number: int, file: BinaryIO) -> Iterator[Write]:
+        """Give what writes tables to a new file, with the row groups of the one of this number."""
+        with pq.ParquetWriter(file, self.layouts[0]) as writer:
+            yield lambda rows: writer.write_table(rows, row_group_size=self._group_rows[number])

@@ -2,7 +2,7 @@
 
 import time
 
-from gcbs_cli.apply.files import find_files, output_path
+from gcbs_cli.apply.files import find_files, output_path, targets
 from gcbs_cli.apply.reorder import reorder
 from gcbs_cli.cli.inputs import say_order
 from gcbs_cli.cli.output import Output
@@ -17,12 +17,12 @@ def apply(settings: Apply) -> None:
     out = Output(settings, settings.output)
     files = find_files(settings.data)
     target = output_path(files, settings.output, plan_files(settings.perm), force=settings.force)
-    say_order(settings.data, [stamp.path for stamp in files.stamps], out)
+    say_order(settings.data, [file.path for file in files], out)
     order = load_plan(settings.perm).perm
     counts = reorder(order, files, target, memory=settings.max_memory, header=settings.header)
     seconds = time.perf_counter() - began
     rows = sum(counts)
-    written = zip(files.targets(target), counts, strict=True)
+    written = zip(targets(files, target), counts, strict=True)
     out.table(f"{rows:,} rows in plan order written to {target} ({len(counts)} files, {seconds:.1f} s)")
     out.result(
         {

@@ -39,28 +39,12 @@ def order(rows=ROWS):
     return np.random.default_rng(rows).permutation(rows)
 
 
-def npy_header(rows):
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, {"descr": ">f4", "fortran_order": False, "shape": (rows, 3, 5)})
-    return file.getvalue()
-
-
 JSON_LINES = [json.dumps({"row": i, "text": "é\u2028" * (i % 7)}, ensure_ascii=False) for i in range(ROWS)]
 BYTE_KINDS = {
     "jsonl": (lambda rows: b"", [f"{line}\n".encode() for line in JSON_LINES]),
     "csv": (lambda rows: b"id,text\r\n", [b'%d,"a ""quoted""\nline, %d"\r\n' % (i, i) for i in range(ROWS)]),
-    "npy": (npy_header, [np.arange(i, i + 15, dtype=">f4").tobytes() for i in range(ROWS)]),
 }
 """What a file of so many rows begins with, and the bytes of each row."""
-
-
-def npy_bytes(array):
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-NO_ROWS_OF_BYTES = np.ones((3, 0)), np.array([{}, {}, {}]), np.ones((3, 2), order="F"), np.array(1.0)
 
 
 def run(perm, data, output, memory=AMPLE):
@@ -137,7 +121,7 @@ def test_parquet(shards, memory, tmp_path):
     each = -(-ROWS // shards)
     for number in range(shards):
         path = tmp_path / "data" / f"{number}.parquet"
-        pq.write_table(table.slice(number * each, each), path, row_group_size=64, compression="zstd")
+        pq.write_table(table.slice(number * each, each), path, row_group_size=50)
     if shards > 1:
         pq.ParquetWriter(tmp_path / "data" / f"{shards}.parquet", table.schema).close()  # one without row groups
     data, out = (tmp_path / "data", tmp_path / "out") if shards > 1 else (path, tmp_path / "out.parquet")
@@ -147,8 +131,7 @@ def test_parquet(shards, memory, tmp_path):
     assert found.to_pylist() == table.take(pa.array(order())).to_pylist()
     assert found.schema.equals(pq.read_schema(tmp_path / "data" / "0.parquet"), check_metadata=True)
     first = pq.read_metadata(written[0]).row_group(0)
-    assert first.num_rows == 64 if memory == AMPLE else first.num_rows < 64
-    assert first.column(0).compression == "ZSTD"
+    assert first.num_rows in range(40, 60) if memory == AMPLE else first.num_rows < 40
 
 
 @given(
@@ -189,9 +172,7 @@ def test_line_ends(given, expected, tmp_path):
         ("d.jsonl", b"a\nb\n", "2 rows, the plan 3"),
         ("d.jsonl", b"a\nb\nc\nd\n", "4 rows, the plan 3"),
         ("d.csv", b'h\na\n"b\nc\n', "ends inside quotes"),
-        ("d.npy", b"nonsense", "found no valid .npy header"),
-        *(("d.npy", npy_bytes(array), "d.npy: found ") for array in NO_ROWS_OF_BYTES),
-        ("d.parquet", b"nonsense", "a whole .parquet file"),
+        ("d.parquet", b"nonsense", "a whole Parquet file"),
         ("d.jsonl", b"", "the data has 0 rows, the plan 3"),
         ("d.txt", b"a\n", "expected files of one kind"),
     ],
@@ -221,10 +202,11 @@ def test_command_reads_a_plan_from_stdin(gcbs, tmp_path):
     def apply(*words):
         return gcbs("apply", "-p", "-", tmp_path / "d.jsonl", "-o", *words, stdin="2\n0\n1\n")
 
-    done = apply(tmp_path / "out", "--json")
+    assert apply(tmp_path / "out").exit_code == 2
+    done = apply(tmp_path / "out.jsonl", "--json")
     assert (done.exit_code, json.loads(done.stdout)["output"]) == (0, str(tmp_path / "out.jsonl"))
     assert (tmp_path / "out.jsonl").read_text() == "c\na\nb\n"
-    again = apply(tmp_path / "out")
+    again = apply(tmp_path / "out.jsonl")
     assert (again.exit_code, "exists" in again.stderr) == (2, True)
     assert apply(tmp_path / "d.jsonl", "-f").exit_code == 2
 
@@ -284,6 +266,7 @@ def test_killed_while_writing_leaves_nothing(tmp_path):
     rows = 2000
     (tmp_path / "data").mkdir()
     write_lines(tmp_path / "data" / "a.jsonl", rows)
+    (tmp_path / "data" / "b.jsonl").touch()
     np.save(tmp_path / "perm.npy", order(rows))
     words = ("apply", "-p", tmp_path / "perm.npy", tmp_path / "data", "-o", tmp_path / "out", *LIMITED)
     assert subprocess.run([sys.executable, "-c", KILLED, *map(str, words)]).returncode == -signal.SIGKILL

@@ -140,7 +140,6 @@ OUTPUTS = [
     "mine p.parquet -o p.parquet -f",
     "mine x.npy y.npy --positives g.csv -o g.csv -f",
     "apply -p made.npy lines.jsonl -o lines.jsonl -f",
-    "apply -p made.npy lines.jsonl -o made.npy -f",
 ]
 """No output replaces an input of its own command or another output, whatever --force says."""
 TEXTS = {

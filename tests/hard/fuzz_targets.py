@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from gcbs_cli.apply.files import KINDS
+from gcbs_cli.apply import files
 from gcbs_cli.data import opening
 from gcbs_cli.data.opening import open_pair, open_side
 from gcbs_cli.data.reading import UnitRowBlocks
@@ -133,7 +133,7 @@ BY_SUFFIX = {
     "shards of ": (opening.SUFFIXES, _shards),
     "permutation.": (permutation.SUFFIXES, _permutation),
     "values.": (READERS, _values),
-    "applied.": (KINDS, _applied),
+    "applied.": (files.SUFFIXES, _applied),
     "texts.": (WITH_COLUMNS, _texts),
 }
 """Who reads files by their suffix, and which: a suffix that is added there is tried here."""

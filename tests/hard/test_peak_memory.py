@@ -52,9 +52,9 @@ POINTS = [
     ("clusters", 12_000, 128, f"{COMPARE} --train --around --budget 20"),
 ]
 """The kind of the data, rows, columns and the command."""
-APPLIED = [("jsonl", 1_000_000, "128M"), ("parquet", 1_000_000, "256M"), ("npy", 1_000_000, "64M")]
+APPLIED = [("jsonl", 1_000_000, "128M"), ("parquet", 1_000_000, "256M")]
 """The kind of the file, rows and --max-memory of apply, which sets how many rows it holds at once."""
-BYTES_BESIDE = 50
+BYTES_BESIDE = 60
 """What apply takes for a row of the data beside them, as docs/trainers.md says."""
 MEASURED = """
 import json, re, sys
