@@ -123,7 +123,10 @@ def _read_report(path: str) -> GapReport:
     try:
         return GapReport.model_validate_json(data)
     except ValueError as error:  # intervals of a sample, too: they do not tell how epochs differ, and are no numbers
-        raise BadInput(f"{shown(path)}: found no report on all rows, expected one that gcbs report -o wrote") from error
+        raise BadInput(
+            f"{shown(path)}: found no single report on all rows, expected what gcbs report -o wrote for one loss, "
+            "temperature and batch size"
+        ) from error
 
 
 def recurring_pairs(old: Ints | None, new: Ints | None, batch_size: int) -> float | None:

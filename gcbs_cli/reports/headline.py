@@ -25,7 +25,8 @@ def _gap(report: GapReport | SampledReport) -> list[Any]:
 def headline(report: GapReport | SampledReport) -> str:
     """What the plan is worth in a line: the first of the summary, or that it is no better than random batches."""
     lines = summary(report)
-    return ": ".join(lines[-1] if _is_noise(report) else lines[0])
+    name, text = lines[-1] if _is_noise(report) else lines[0]
+    return f"{name.capitalize()}: {text}"
 
 
 def summary(report: GapReport | SampledReport) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ def test_six_lines_and_all_figures_on_request_in_80_columns(gcbs, sample):
     result, full, several = gcbs(*words), gcbs(*words, "--full"), gcbs(*words, "-k", 16, "-k", 64)
     names = [line.split("  ")[0] for line in result.stdout.splitlines()]
     assert names == ["report", "closes", "oracle", "suspects", "hard pairs", "verdict"]
-    assert full.stdout.startswith("closes: ")
+    assert full.stdout.startswith("Closes: ")
     for word in ("L_global", "gap reduction", "closed share", "masked reduction", "alignment", "uniformity"):
         assert word in full.stdout
     assert "suspects" in several.stdout
@@ -65,6 +65,16 @@ def test_rows_that_the_plan_did_not_normalise_stay_as_they_are(gcbs, folder):
     gcbs("plan", "longer.npy", "y.npy", "-o", "perm.npy", "-f", "--no-normalize")
     expected = (scaled * np.load("y.npy").astype(np.float64)).sum(axis=1).mean()
     assert json.loads(gcbs(*report).stdout)["similarity"]["positive"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_rows_without_an_id_are_in_no_group(gcbs, folder):
+    lines = [json.dumps({"id": "a" if row < 20 else ("", None)[row % 2]}) for row in range(300)]
+    Path("g.jsonl").write_text("\n".join(lines))
+    words = ("report", "x.npy", "y.npy", "-k", 300, "--fn-margin", 2, "--json")
+    plain, grouped = (
+        json.loads(gcbs(*words, *more).stdout)["false_negatives"]["random"] for more in ((), ("--groups", "g.jsonl"))
+    )
+    assert 0 < grouped - plain <= 20 * 19 / 2
 
 
 def test_the_plan_says_which_columns(gcbs, sample):
@@ -158,9 +168,9 @@ def test_plans_by_pattern(gcbs, epochs):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "no report"),
-        ('{"results": []}', "no report"),
-        ('{"schema": "gcbs.manifest"}', "no report"),
+        ("{", "no single report"),
+        ('{"results": []}', "no single report"),
+        ('{"schema": "gcbs.manifest"}', "no single report"),
         (None, "batch size 30, expected 20 as in epoch-1.json"),
     ],
     ids=["damaged", "no reports", "a manifest", "another k"],

@@ -16,6 +16,7 @@ from gcbs_cli.comparison import trial
 from gcbs_cli.comparison.heads import Heads
 from gcbs_cli.comparison.trial import Trial, TrialRun, TrialSettings, gain, judge, split_rows
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.row_values import ids_of
 from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.settings.plan import PlanSettings
 
@@ -139,13 +140,13 @@ def test_a_rank_is_that_of_the_best_right_answer_among_the_wrong_ones(grouped):
     draws = np.random.default_rng(2)
     which = draws.integers(80, size=(2, 400))  # equal x and equal y, independently
     pair = PairedRows(*(make_pair("random", 80, seed).x[numbers] for seed, numbers in enumerate(which)))
-    groups = draws.integers(100, size=400) if grouped else None
-    trial = Trial(pair, TrialSettings(batch_size=16), groups=groups)
+    ids = np.where(draws.random(400) < 0.5, draws.integers(100, size=400), -1)  # −1 is no id
+    trial = Trial(pair, TrialSettings(batch_size=16), groups=ids_of(ids) if grouped else None)
     ranks = Heads(pair, "cpu", 1e-3).ranks(*trial._test)
     for query, rank in zip(trial.split.test, ranks, strict=True):
         alike = which[0] == which[0][query]
-        if groups is not None:
-            alike |= groups == groups[query]
+        if grouped:
+            alike |= (ids == ids[query]) & (ids >= 0)
         held = np.isin(np.arange(400), trial.split.candidates)
         right = set(which[1][alike & held])
         scores = {answer: pair.x[query] @ make_pair("random", 80, 1).x[answer] for answer in set(which[1][held])}

@@ -11,9 +11,10 @@ from unit_data import Listener, make_pair, stream_of
 
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.devices import choose_backend
-from gcbs_cli.reports.basis import forecast_report
+from gcbs_cli.reports import sampled
+from gcbs_cli.reports.basis import RowFacts, forecast_report
 from gcbs_cli.reports.losses import make_reports
-from gcbs_cli.reports.sampled import _estimate, sampled_report
+from gcbs_cli.reports.sampled import _estimate, plan_log, sampled_report
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system import limits as memory
@@ -55,6 +56,41 @@ def test_the_intervals_cover_and_are_students_for_few_batches():
     expected = stats.t.interval(0.95, 29, loc=means.mean(), scale=stats.sem(means))
     found = _estimate(means)
     assert (found.low, found.high) == pytest.approx(expected, rel=1e-12)
+
+
+LOGGED = {
+    "L_train": "loss.plan",
+    "L_train_random": "loss.random_mean",
+    "suspects": "false_negatives.suspected_pairs",
+    "suspects_random": "false_negatives.random",
+    "L_global": "loss.global",
+    "gap": "gap.plan",
+    "reduction": "gap.reduction",
+}
+
+
+@pytest.mark.parametrize("changed", [{}, {"loss": "infonce", "drop_last": True, "seed": 3, "fn_margin": 0.8}])
+def test_a_log_has_the_figures_of_the_report_and_of_a_sample_an_interval_that_holds_them(monkeypatch, changed):
+    pair, groups = make_pair("related", 700), np.arange(700) // 3
+    perm = make_plan(pair, PlanSettings(batch_size=SIZE)).perm
+    settings = settings_of(trials=3, threshold=0.4, **changed)
+    whole = make_reports(pair, perm, settings, facts=RowFacts(groups=groups))[0]
+    expected = {name: pytest.approx(whole.at(path), rel=1e-5) for name, path in LOGGED.items()}
+    if settings.drop_last:  # random orders of a report drop other rows, for which L_global is another one
+        expected["reduction"] = pytest.approx(whole.gap.reduction, abs=2e-3)
+    assert plan_log(pair, perm, settings, groups) == expected | {"interval": 0.0}
+    monkeypatch.setattr(sampled, "LOGGED_ROWS", 200)
+    figures = plan_log(pair, perm, settings, groups)
+    assert 0 < abs(figures["gap"] - whole.gap.plan) < 1.5 * figures["interval"] < 0.3 * whole.gap.plan
+    assert figures["L_global"] == figures["L_train"] + figures["gap"]
+
+
+def test_no_figure_ends_a_training(monkeypatch):
+    settings = settings_of(trials=1)
+    assert "reduction" not in plan_log(make_pair("related", SIZE), np.arange(SIZE), settings)
+    monkeypatch.setattr(sampled, "batch_sums", lambda *_: 1 / 0)
+    with pytest.warns(UserWarning, match="no figures of this plan: division by zero"):
+        assert plan_log(PAIR, PERM, settings) == {}
 
 
 def test_the_command_says_value_and_interval(gcbs, tmp_path, monkeypatch):
