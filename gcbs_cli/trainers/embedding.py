@@ -66,7 +66,7 @@ class RowEmbedder:
     def check_order(self, rows: Ints) -> None:
         """Raises BadInput where the embeddings of a few rows do not come in their order."""
         with evaluating(self.model):
-            forward, backward = self._embed_batches([rows, rows[::-1]])
+            forward, backward = self.embed_batches([rows, rows[::-1]])
         for side, other in zip(forward, backward, strict=True):
             distances = np.linalg.norm(side[:, None] - other[::-1], axis=2)
             # Dropout or augmentation moves all of them, but makes no other order fit far better.
@@ -77,12 +77,8 @@ class RowEmbedder:
                     "batch is sorted by length; keep the order of the rows"
                 )
 
-    def rows(self, rows: Ints, draws: int) -> list[Sides]:
-        """Both sides of a few rows, by this rank alone and in their order, in the model's present mode, so often."""
-        return self._embed_batches([rows], draws)
-
-    def all_rows(self, rows: Ints) -> Sides | None:
-        """Both sides of these rows, which rise, on rank 0; None on the others. Call it on every rank."""
+    def all_rows(self, rows: Ints) -> list[Float32s]:
+        """Both sides of these rows, which rise, on rank 0; nothing on the others. Call it on every rank."""
         rank, world_size = rank_and_world()
         order = self._order[np.isin(self._order, rows)]
         shares = [order[start::world_size] for start in range(world_size)]
@@ -96,22 +92,22 @@ class RowEmbedder:
                 torch.distributed.gather_object(parts[rank], None if rank else parts, group=patient_group())
             if rank == 0:
                 sides.append(np.concatenate([*chain.from_iterable(parts)])[places])
-        return (sides[0], sides[1]) if sides else None
+        return sides
 
     def _embed_share(self, rows: Ints) -> list[Sides]:
         """Both sides of these rows, batch by batch; batches are halved until the device has memory for them."""
         while True:
             batches = [rows[start : start + self._size] for start in range(0, len(rows), self._size)]
             try:
-                return self._embed_batches(batches)
+                return self.embed_batches(batches)
             except torch.OutOfMemoryError:
                 if self._size == 1:
                     raise
                 self._size //= 2
                 torch.cuda.empty_cache()
 
-    def _embed_batches(self, batches: list[Ints], draws: int = 1) -> list[Sides]:
-        """Both sides of the rows of each batch, so often."""
+    def embed_batches(self, batches: list[Ints], draws: int = 1) -> list[Sides]:
+        """Both sides of the rows of each batch, by this rank alone, embedded so often in the model's present mode."""
         loader = loader_like(self._loader, self._loader.dataset, [batch.tolist() for batch in batches])
         device = next((weight.device for weight in self.model.parameters()), None)
         sides: list[Sides] = []
@@ -122,7 +118,7 @@ class RowEmbedder:
                     if not isinstance(embeddings, list | tuple):
                         embeddings = [embeddings]
                     shapes = [tuple(np.shape(side)) for side in embeddings]
-                    if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != len(rows):
+                    if shapes != [(len(rows), *shapes[0][-1:])] * 2:
                         found = " and ".join(map(str, shapes))
                         raise BadInput(f"embed: returned shapes {found}, expected ({len(rows)}, d) for both sides")
                     x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in embeddings)

@@ -105,7 +105,8 @@ class PlannedLoader:
 
     def state_dict(self) -> dict[str, Any]:
         """The place after the batch that was yielded last, and the plan."""
-        return self.sampler.state_dict(step=self._done)
+        iterated = self.sampler.epoch == self._last_epoch
+        return self.sampler.state_dict(self._done if iterated else None)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state: the next `for` yields the rest of its epoch.

@@ -1,7 +1,6 @@
 """Plan from the current model's embeddings, in the training process, and check that its loss is that of the plan."""
 
 import logging
-import math
 import time
 import warnings
 from collections.abc import Callable
@@ -12,10 +11,13 @@ import numpy as np
 import torch
 from torch.nn.functional import normalize
 
-from gcbs_cli.api import plan, report
+from gcbs_cli.api import plan
+from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.reports.batch_loss import batch_loss
+from gcbs_cli.reports.sampled import plan_log
+from gcbs_cli.settings.report import report_on
 from gcbs_cli.settings.training import TrainingSettings
-from gcbs_cli.system.arrays import Ints
+from gcbs_cli.system.arrays import Float32s, Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, RowEmbedder
 from gcbs_cli.trainers.plan_source import PlanWarning
@@ -67,46 +69,37 @@ class Planner:
 
     def __call__(self, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
         """Return these rows in the order of a new plan."""
+        if not self.history:
+            self.embedder.check_order(rows[:: len(rows) // _FEW + 1])
         if sampler.epoch == step == 0 and self.settings.first == "random":
             return np.random.default_rng(sampler.seed).permutation(rows)
         rows = np.sort(rows)
-        if not self.history:
-            self.embedder.check_order(rows[:: len(rows) // _FEW + 1])
         start = time.perf_counter()
         sides = self.embedder.all_rows(rows)
         embedded = time.perf_counter()
         order, figures = share(lambda: self._plan(sampler, rows, sides))
-        figures |= {"embed_seconds": embedded - start, "plan_seconds": time.perf_counter() - embedded}
+        figures |= {
+            "epoch": sampler.epoch,
+            "step": step,
+            "k": sampler.loss_batch_size,
+            "rows": len(rows),
+            "embed_seconds": embedded - start,
+            "plan_seconds": time.perf_counter() - embedded,
+        }
         prefix = f"gcbs/{self.name}/" if self.name else "gcbs/"
         logs = {prefix + name: value for name, value in figures.items()}
         self.history.append(logs)
-        logger.info("epoch %d, step %d: %s", sampler.epoch, step, logs)
+        logger.info("%s", logs)
         self._log(dict(logs))  # a copy: trainers add to what they log
         return rows[order]
 
-    def _plan(self, sampler: PlannedBatchSampler, rows: Ints, sides: Any) -> tuple[Ints, dict[str, float]]:
-        x, y = sides
-        settings = self.settings
-        size = sampler.loss_batch_size
+    def _plan(self, sampler: PlannedBatchSampler, rows: Ints, sides: list[Float32s]) -> tuple[Ints, dict[str, float]]:
         groups = None if self.labels is None else self.labels[rows]
-        perm = plan(x, y, groups=groups, **settings.plan_settings(size)).perm
-        worth = report(
-            x,
-            y,
-            perm,
-            batch_size=size,
-            temperature=settings.temperature,
-            loss=settings.loss_kind,
-            drop_last=sampler.drop_last,
-            trials=TRIALS,
-        )
-        figures = {
-            "L_global": worth.loss.global_,
-            "L_train": worth.loss.plan,
-            "gap": worth.gap.plan,
-            "reduction": worth.gap.reduction,
-        }
-        return perm, {name: math.nan if value is None else value for name, value in figures.items()}
+        result = plan(*sides, groups=groups, **self.settings.plan_settings(sampler.loss_batch_size))
+        threshold = None if result.threshold is None else result.threshold.similarity
+        settings = report_on(result.settings, threshold)
+        settings = settings.changed(loss=self.settings.loss_kind, drop_last=sampler.drop_last, trials=TRIALS)
+        return result.perm, plan_log(open_arrays(*sides).read(), result.perm, settings, groups)
 
 
 def check_plannable(dataset: Any) -> None:
@@ -187,7 +180,7 @@ class LossCheck:
         step = len(self.comparisons)
         planner, rows = self._batches[step]
         losses = []
-        for sides in planner.embedder.rows(rows, draws):
+        for sides in planner.embedder.embed_batches([rows], draws):
             x, y = (normalize(torch.from_numpy(side)) for side in sides)
             losses.append(float(batch_loss(x, y, planner.settings.temperature, planner.settings.loss_kind)))
         figures = gather_values([reported, np.mean(losses), np.std(losses)])

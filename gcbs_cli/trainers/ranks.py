@@ -13,7 +13,7 @@ from gcbs_cli.system.errors import BadInput
 PATIENCE = timedelta(days=1)
 """How long ranks wait for the one that plans: the usual ten minutes would end a run with a large plan."""
 
-_patient: Any = None
+_patient: Callable[[], Any] = lambda: None  # noqa: E731
 
 
 def is_distributed() -> bool:
@@ -49,7 +49,7 @@ def patient_group() -> Any:
     Nothing here keeps it: a group that outlives destroy_process_group may abort the process at exit.
     """
     global _patient
-    group = None if _patient is None else _patient()
+    group = _patient()
     if group is None and is_distributed():
         group = torch.distributed.new_group(backend="gloo", timeout=PATIENCE)
         _patient = weakref.ref(group)

@@ -30,7 +30,6 @@ class PlannedSentenceTrainer(PlannedTrainer):
 
     def loss_settings(self, name: str) -> TrainingSettings:
         loss = self.loss_module(name)
-        settings = self.settings
         bases = [base for base in type(loss).__mro__ if base.__module__.startswith("sentence_transformers.")]
         kinds = {base.__name__.removeprefix("Cached") for base in bases if base.__name__.endswith("Loss")}
         if kinds and kinds.isdisjoint(SOFTMAX):
@@ -38,19 +37,19 @@ class PlannedSentenceTrainer(PlannedTrainer):
                 f"{type(loss).__name__}: its negatives are not the other pairs of the batch by a softmax, so a plan "
                 f"cannot help it; expected one such as {RANKING[0]}"
             )
-        temperature = getattr(loss, "temperature", None)
-        if "temperature" in settings.model_fields_set:
-            temperature = settings.temperature
-        elif hasattr(loss, "scale"):
-            temperature = 1 / loss.scale
-        if temperature is None:
-            raise BadInput(f"{type(loss).__name__}: found neither scale nor temperature; give temperature")
         both_ways = "Symmetric" in type(loss).__name__ or set(getattr(loss, "directions", ())) >= _BOTH_WAYS
-        gather = bool(getattr(loss, "gather_across_devices", False))
-        if "gather" in settings.model_fields_set:
-            gather = settings.gather
-        kind = "symmetric" if both_ways else "infonce"
-        return settings.changed(temperature=float(temperature), loss=settings.loss or kind, gather=gather)
+        known: dict[str, Any] = {
+            "loss": "symmetric" if both_ways else "infonce",
+            "gather": bool(getattr(loss, "gather_across_devices", False)),
+        }
+        if hasattr(loss, "scale"):
+            known["temperature"] = float(1 / loss.scale)
+        elif hasattr(loss, "temperature"):
+            known["temperature"] = float(loss.temperature)
+        known |= self.settings.model_dump(exclude_unset=True)
+        if "temperature" not in known:
+            raise BadInput(f"{type(loss).__name__}: found neither scale nor temperature; give temperature")
+        return self.settings.changed(**known)
 
     def view(self, dataset: Any) -> tuple[Any, Any]:
         return dataset, self.trainer.data_collator

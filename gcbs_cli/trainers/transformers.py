@@ -14,9 +14,8 @@ from torch.utils.data import ConcatDataset, DataLoader
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
-from gcbs_cli.data.npy import read_vector
 from gcbs_cli.settings.training import TrainingSettings
-from gcbs_cli.system.arrays import Array, Ints
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, evaluating, loader_like
 from gcbs_cli.trainers.loop import PlannedLoader
@@ -54,7 +53,7 @@ class PlannedTrainer(TrainerCallback):
         self._embed = embed
         if plan is None:
             self._embed = embed or self.own_embed
-        self._saved: dict[str, Array] = {}
+        self._saved: dict[str, dict[str, Any]] = {}
         self._prepare()
         self._compute = trainer.compute_loss
         self._train = trainer.train
@@ -166,9 +165,6 @@ class PlannedTrainer(TrainerCallback):
         if planned.planner is not None:
             planned.planner.name = name
             planned.planner.labels = self.labels(dataset, planned.sampler.loss_batch_size)
-        if name in self._saved:
-            saved = self._saved[name]
-            planned.sampler.use_order(saved[:-2], *saved[-2:].tolist())
         return planned
 
     def _log(self, figures: dict[str, float]) -> None:
@@ -182,27 +178,33 @@ class PlannedTrainer(TrainerCallback):
             folder = get_last_checkpoint(self.trainer.args.output_dir)  # type: ignore[no-untyped-call]
         self._saved = {}
         if folder:
-            for path in Path(folder).glob("gcbs.*.npy"):
-                self._saved[unquote(path.stem.removeprefix("gcbs."))] = read_vector(str(path), "uint32")
+            for path in Path(folder).glob("gcbs.*.npz"):
+                state = {key: value if value.ndim else value.item() for key, value in np.load(path).items()}
+                self._saved[unquote(path.stem.removeprefix("gcbs."))] = state
         return self._train(resume_from_checkpoint, *args, **kwargs)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Save the plans that this run made beside trainer_state.json: the rows, then epoch and step of the plan."""
+        """Save the plans that this run made, and what they are for, beside the checkpoint's trainer_state.json."""
         folder = Path(args.output_dir, f"checkpoint-{state.global_step}")
         for name, planned in self.planned.items():
             sampler = planned.sampler
             if sampler.planned_at >= 0 and args.should_save and folder.is_dir():  # a search has folders of its own
-                rows = np.append(sampler.plan.perm, [sampler.epoch, sampler.planned_at])
-                np.save(folder / f"gcbs.{quote(name, '')}.npy", rows.astype(np.uint32))
+                np.savez(folder / f"gcbs.{quote(name, '')}.npz", **sampler.state_dict(0))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Raises BadInput where a run would go on in the middle of an epoch whose plan is not known."""
+        """Go on with the checkpoint's plans in the middle of an epoch. Raises BadInput where that is not possible."""
+        self.check.over = state.global_step > 0
         middle = math.modf((state.epoch or 0.0) + _ROUNDING)[0] > 2 * _ROUNDING
-        if middle and self._plan is None and not self._saved:
+        if self._plan is not None or not middle:
+            return
+        names = sorted(self.planned.keys() & self._saved.keys())
+        if not names:
             raise BadInput(
                 "resume_from_checkpoint: found a checkpoint from the middle of an epoch, without its plan: rows would "
                 "be missed or repeated; resume from the end of an epoch"
             )
+        for name in names:
+            self.planned[name].sampler.load_state_dict(self._saved[name])
 
     def _loader(self) -> "DataLoader[Any]":
         """The train loader. The samplers deal the batches to ranks, so that accelerate has nothing to prepare."""
@@ -225,7 +227,6 @@ class PlannedTrainer(TrainerCallback):
     def _compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The trainer's loss; the first ones of a run are compared with the plan's, on every rank."""
         check = self.check
-        check.over |= not check.comparisons and self.trainer.state.global_step > 0  # a run that resumes
         planner = check.due
         if model.training and planner is not None:
             with torch.no_grad(), evaluating(model):
@@ -234,5 +235,6 @@ class PlannedTrainer(TrainerCallback):
                     check.compare(float(loss))
                 else:
                     check.over = True
-                    logger.warning("check skipped: %s", type(self.loss_module(planner.name)).__name__)
+                    if self.trainer.is_world_process_zero():
+                        logger.warning("check skipped: %s", type(self.loss_module(planner.name)).__name__)
         return self._compute(model, inputs, *args, **kwargs)

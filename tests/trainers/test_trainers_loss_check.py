@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
-from toy_pairs import BATCH, ROWS, TEMPERATURE, contrast, make_sides
+from toy_pairs import BATCH, FIGURES, ROWS, TEMPERATURE, contrast, make_sides
 
 import gcbs_cli as gcbs
 from gcbs_cli.system.errors import BadInput
@@ -43,6 +43,8 @@ def test_each_epoch_is_planned_and_logged_with_the_reports_figures():
     assert len(logs) == 2
     assert logs[1]["gcbs/L_train"] == pytest.approx(expected.loss.plan)
     assert logs[1]["gcbs/reduction"] == pytest.approx(expected.gap.reduction)
+    assert {name.removeprefix("gcbs/") for name in logs[1]} == FIGURES
+    assert [logs[1][f"gcbs/{name}"] for name in ("epoch", "step", "k", "rows")] == [1, 0, BATCH, ROWS]
     assert logs[1]["gcbs/gap"] == pytest.approx(logs[1]["gcbs/L_global"] - logs[1]["gcbs/L_train"])
     assert logs[1]["gcbs/embed_seconds"] > 0 < logs[1]["gcbs/plan_seconds"]
 
@@ -120,8 +122,12 @@ def test_a_state_of_an_ended_epoch_goes_on_with_the_next():
     list(batches)
     later.load_state_dict(batches.state_dict())
     seen = [rows.tolist() for _, _, rows in later]
-    assert seen == [rows.tolist() for _, _, rows in batches]
-    assert later.sampler.epoch == 1
+    batches.sampler.set_epoch(1)
+    begun = planned(seed=3)
+    begun.load_state_dict(batches.state_dict())  # of an epoch that has not begun
+    assert begun.state_dict()["step"] == 0
+    assert seen == [rows.tolist() for _, _, rows in begun] == [rows.tolist() for _, _, rows in batches]
+    assert later.sampler.epoch == begun.sampler.epoch == 1
 
 
 def by_length(rows):
@@ -175,7 +181,7 @@ class Stream(IterableDataset):
         ({"warm_start": True}, "warm_start"),
         ({"refresh": "step"}, "refresh step: expected epoch or a number of steps"),
         ({"first": "static"}, "first static: expected 'random' or 'plan'"),
-        ({"fn_weight": 5.0, "refine": False}, "fn_weight has no effect without"),
+        ({"fn_weight": 5.0, "refine": False}, "fn-weight has no effect without"),
         ({"loader": DataLoader(Stream(), BATCH)}, "Stream: expected a data set with a length"),
         ({"loader": DataLoader(range(7), BATCH)}, "7 rows are too few"),
         ({"embed": None}, "plan, embed: expected one"),

@@ -205,15 +205,18 @@ def test_a_checkpoint_holds_the_plan_as_whole_numbers_of_four_bytes(tmp_path, ca
     planned = gcbs.plan_batches(one)
     seen = rows_trained(one)
     folder = tmp_path / "checkpoint-11"
-    rows = np.load(folder / "gcbs..npy")
-    assert rows.dtype == np.uint32
-    assert rows[-2:].tolist() == [1, 0]  # its epoch and step
-    assert rows[:-2].tolist() == planned.planned[""].sampler.plan.perm.tolist()
+    rows = np.load(folder / "gcbs..npz")["perm"]
+    assert rows.dtype == np.int32
+    assert rows.tolist() == planned.planned[""].sampler.plan.perm.tolist()
     assert "gcbs" not in (folder / "trainer_state.json").read_text().split('"stateful_callbacks"')[1]
     again = sentence_trainer(tmp_path / "elsewhere", kind=Seen, **settings)
     gcbs.plan_batches(again)
     assert rows_trained(again, resume_from_checkpoint=str(folder)) == seen[11:]
     assert "not included" not in caplog.text
+    other = sentence_trainer(tmp_path, **settings | {"seed": 6})
+    gcbs.plan_batches(other)
+    with pytest.raises(BadInput, match="seed was 5 and is now 6"):
+        other.train(resume_from_checkpoint=str(folder))
 
 
 def test_a_loss_that_no_plan_foretells_is_named_once(tmp_path, caplog):
