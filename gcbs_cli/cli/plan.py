@@ -11,7 +11,7 @@ from gcbs_cli.plan_file.manifest import Manifest
 from gcbs_cli.plan_file.plans import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.memory import check_memory, forecast_plans
-from gcbs_cli.planning.plan import ADVICE, PlanResult, make_plan
+from gcbs_cli.planning.plan import ADVICE, PlanResult, make_plan, makes_graph
 from gcbs_cli.planning.record import plan_manifest
 from gcbs_cli.products.devices import choose_backend, warm_up
 from gcbs_cli.products.threshold import find_threshold
@@ -19,6 +19,7 @@ from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Stopwatch
 
@@ -38,6 +39,8 @@ def plan(settings: Plan) -> None:
     plan_settings = settings.only(PlanSettings)
     plan_settings.check_rows(stream.rows)
     if settings.dry_run:
+        if not makes_graph(plan_settings):
+            raise BadInput(f"--dry-run: forecasts a graph, and --method {settings.method} makes none; leave it out")
         _forecast(stream.read(), plan_settings, out)
         return
     Thread(target=warm_up, args=[settings.device]).start()  # it takes as long as the reading

@@ -81,7 +81,7 @@ def make_plan(
     check_possible(labels, pairs.rows, settings.batch_size, "--no-duplicates" if groups is None else "--groups")
     note_margin(settings, clock.watcher)
     hard, weighted = None, None
-    if method.needs_graph or settings.refine:
+    if makes_graph(settings):
         edges = edges or find_edges(pairs, [settings], backend, clock, ADVICE)
         with clock.step("edges"):
             hard = hard_pairs(pairs, settings, edges)
@@ -101,6 +101,11 @@ def make_plan(
         figures = _figures(hard, perm, settings)
         inside = hard.too_hard_inside(inverse(perm) // settings.batch_size)
     return replace(result, threshold=edges.threshold, figures=figures, too_hard_inside=inside)
+
+
+def makes_graph(settings: PlanSettings) -> bool:
+    """Whether hard pairs are found, for the method or the refinement."""
+    return METHODS[settings.method].needs_graph or settings.refine
 
 
 def note_margin(settings: PlanSettings, progress: Progress) -> None:

@@ -67,6 +67,8 @@ REFUSED = {
     "plan x.npy y.npy --per-row 300": "--per-row 300: expected fewer than the 299 other rows",
     "plan x.npy y.npy --max-memory 1K": "--max-memory 1.0 KiB",
     "plan x.npy y.npy --dry-run --max-memory 50K": "would fit, or lower --per-row",
+    "plan x.npy y.npy --max-memory 0": "--max-memory 0 B: the plan would need about",
+    "plan x.npy y.npy --dry-run --method random": "--dry-run: forecasts a graph, and --method random makes none",
     "plan x.npy y.npy --max-memory 50K": "would fit, or lower --per-row",
     "plan x.npy y.npy --partitions 2 --max-memory 1M": "M would fit, or use more --partitions",
     "compare x.npy y.npy --methods rcm --max-memory 1K": " would fit, or use fewer rows",

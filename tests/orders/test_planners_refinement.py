@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from unit_data import find_hard_pairs, make_pair
+from unit_data import find_hard_pairs, make_pair, unit
 
 from gcbs_cli.api import plan
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders import swaps
 from gcbs_cli.orders.keeping_apart import NO_LABELS, keep_apart, order_of
 from gcbs_cli.orders.refinement import refine, search
@@ -17,6 +18,7 @@ from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.randomness import Stream
 
 ROWS, SIZE = 150, 16
 
@@ -153,6 +155,19 @@ def test_what_rows_gain_by_joining_a_batch_or_staying_equals_sums_written_out(ki
         joined = objective(gains, batch) - without
         assert scratch.joins[order.place[row]] == pytest.approx(joined, rel=1e-6, abs=1e-9)
         assert state.own[order.place[row]] == pytest.approx(before - without, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("cosine", [0.9, 0.99, 0.999, 0.9999])
+def test_the_background_of_rows_with_any_mean_is_that_of_their_similarities(cosine):
+    generator = np.random.default_rng(0)
+    free = generator.normal(size=(600, 32))
+    free[:, 0] = 0.0
+    pair = PairedRows(*(np.sqrt(1 - cosine) * unit(free + noise) for noise in (0.0, 0.3 * np.roll(free, 1, axis=1))))
+    pair.x[:, 0], pair.y[:, 0] = np.sqrt(cosine), np.sqrt(cosine)
+    keys = np.sort(Stream.BACKGROUND_KEYS.generator(0).choice(600, 512, replace=False))
+    similar = pair.x.astype(np.float64) @ pair.y.T.astype(np.float64)
+    exact = [np.log(np.exp(sides[:, keys] / 0.05).mean(axis=1)) for sides in (similar, similar.T)]
+    assert log_background(pair, 0.05, 0) == pytest.approx(np.array(exact), abs=0.005)
 
 
 def test_two_pairs_across_two_batches_take_one_swap():
