@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.orders import bsc
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.orders.finish import plan_random
 from gcbs_cli.orders.inputs import MethodInput
-from gcbs_cli.orders.metis import check_metis, plan_metis
+from gcbs_cli.orders.metis import plan_metis
 from gcbs_cli.system.arrays import Ints
+from gcbs_cli.system.version import required
 
 __all__ = ["METHODS", "MethodInput", "PlanningMethod"]
 
@@ -22,7 +24,7 @@ class PlanningMethod:
     needs_graph: bool = False
     needs_weights: bool = False
     """A weighted graph as well."""
-    check: Callable[[], None] = lambda: None
+    check: Callable[[], object] = lambda: None
     """Raises BadInput where what the method needs is not installed."""
 
 
@@ -41,10 +43,13 @@ def _cuthill_mckee(inputs: MethodInput) -> Ints:
     return plan_cm(inputs.graph)
 
 
+_pymetis = partial(required, "pymetis", "--method metis", "metis")
 METHODS: dict[str, PlanningMethod] = {
     "rcm": PlanningMethod(lambda inputs: _cuthill_mckee(inputs)[::-1].copy(), needs_graph=True),
     "cm": PlanningMethod(_cuthill_mckee, needs_graph=True),
-    "metis": PlanningMethod(_metis, needs_graph=True, needs_weights=True, check=check_metis),
+    "metis": PlanningMethod(
+        _metis, needs_graph=True, needs_weights=True, check=partial(required, "pymetis", "--method metis", "metis")
+    ),
     "random": PlanningMethod(lambda inputs: plan_random(inputs.pairs.rows, inputs.settings.seed)),
     "knn-groups": PlanningMethod(bsc.knn_groups),
     "words": PlanningMethod(bsc.words),

@@ -16,8 +16,8 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.randomness import Stream
 
 NO_LABELS = np.empty((0, 0), np.int64)
-LOOKS_A_ROW = 2
-"""How often rows are looked at on average before it is given up to keep them apart; nearly always once suffices."""
+LOOKS_A_ROW = 4
+"""How often rows are looked at on average before it is given up to keep them apart: once, and after each swap."""
 
 
 class Order(NamedTuple):
@@ -126,9 +126,8 @@ def _separate(order: Order, generator: np.random.Generator) -> bool:
         if rivals(row, order.batch[row], row, order) > 0:
             partner = _best_partner(row, order, held, looks, generator)
             change_places(row, partner, order)
-            for moved in (row, partner):
-                if rivals(moved, order.batch[moved], moved, order) > 0:
-                    waiting.append(moved)
+            waiting.append(row)
+            waiting.append(partner)
     return looks == len(waiting)
 
 

@@ -12,18 +12,9 @@ import numpy as np
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.system.arrays import Float32s, Ints, inverse, ragged
-from gcbs_cli.system.errors import BadInput
 
 WEIGHT_UNITS = 100
 """Units of weight a nat: METIS takes whole numbers."""
-
-
-def check_metis() -> None:
-    """Raises BadInput with what to install where pymetis is missing."""
-    try:
-        import pymetis  # noqa: F401
-    except ImportError as error:
-        raise BadInput('--method metis: pymetis is not installed; run: pip install "gcbs[metis]"') from error
 
 
 def plan_metis(graph: Adjacency, worth: Float32s, batch_size: int, seed: int) -> Ints:

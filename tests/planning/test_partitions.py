@@ -133,8 +133,8 @@ def test_every_device_gets_parts(monkeypatch):
         used.append(name)
         if used.count(name) == 1:
             together.wait(LONGEST_WAIT)
-        number, plan = plan_part(replace(task, settings=task.settings.changed(device="cpu")), rows)
-        return number, replace(plan, device=name)
+        plan = plan_part(replace(task, settings=task.settings.changed(device="cpu")), rows)
+        return replace(plan, device=name)
 
     monkeypatch.setattr(part, "plan_part", planned_on)
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: 2)

@@ -33,13 +33,11 @@ class PartTask:
 
 ReadPart = Callable[[int], PairedRows]
 """Gives the unit rows of a part."""
-NumberedPlan = tuple[int, PlanResult]
-"""A part's number, and its plan: a permutation of the places among the part's rows."""
-Engine = Callable[[Sequence[PartTask], ReadPart], Iterator[NumberedPlan]]
-"""Plans parts, given how to read the rows of one, and yields the plans in any order."""
+Engine = Callable[[Sequence[PartTask], ReadPart], Iterator[PlanResult]]
+"""Plans parts, given how to read the rows of one; gives their plans in order, of the places among the part's rows."""
 
 
-def plan_part(task: PartTask, pairs: PairedRows) -> NumberedPlan:
+def plan_part(task: PartTask, pairs: PairedRows) -> PlanResult:
     """Plan the rows of one part with the settings of the whole plan: the same wherever it runs.
 
     Raises BadInput that names the part where its rows do not allow what was asked, and on a node with another gcbs.
@@ -47,16 +45,16 @@ def plan_part(task: PartTask, pairs: PairedRows) -> NumberedPlan:
     if task.version != VERSION:
         raise BadInput(f"--engine ray: a node has gcbs {VERSION}, expected {task.version}; install the same on all")
     try:
-        return task.number, make_plan(pairs, task.settings, groups=task.groups, texts=task.texts)
+        return make_plan(pairs, task.settings, groups=task.groups, texts=task.texts)
     except BadInput as error:
         raise BadInput(f"part {task.number + 1} of {task.parts} ({pairs.rows:,} rows): {error}") from error
 
 
-def plan_here(tasks: Sequence[PartTask], read: ReadPart, devices: Sequence[str]) -> Iterator[NumberedPlan]:
+def plan_here(tasks: Sequence[PartTask], read: ReadPart, devices: Sequence[str]) -> Iterator[PlanResult]:
     """The plans of the parts, in their order: each on one device, as many at once as there are devices."""
     owned = OwnedByThreads(cycle(devices))
 
-    def plan(task: PartTask) -> NumberedPlan:
+    def plan(task: PartTask) -> PlanResult:
         on_device = replace(task, settings=task.settings.changed(device=owned.mine))
         return plan_part(on_device, read(task.number))
 

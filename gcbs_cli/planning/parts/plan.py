@@ -15,7 +15,7 @@ from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.memory import MemoryForecast, check_memory, entries_by_quantile, fixed_bytes, forecast_plan
 from gcbs_cli.planning.parts.part import Engine, PartTask, plan_here
 from gcbs_cli.planning.parts.partition import SAMPLE_ROWS, Partition, learn_centres, make_partition
-from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
+from gcbs_cli.planning.parts.ray_engine import plan_on_ray
 from gcbs_cli.planning.parts.scattered import scattered
 from gcbs_cli.planning.plan import PlanResult, note_margin
 from gcbs_cli.products.devices import choose_backend, devices_named
@@ -24,6 +24,7 @@ from gcbs_cli.settings.plan import MOST_PARTS, PlanSettings, PlanWorkSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
+from gcbs_cli.system.version import required
 
 AUTO_PART_ROWS = 1 << 17
 """Rows of a part where no number is asked for: its pass takes seconds to minutes, its graph some hundred megabytes."""
@@ -66,11 +67,10 @@ def plan_in_parts(
         partition = make_partition(stream, centres, settings.batch_size)
     tasks = _tasks(partition, settings, groups, texts)
     with clock.step("plans"), scattered(stream, partition, beside) as read:
-        plan_of_part = {}
-        for number, plan in engine(tasks, read):
-            plan_of_part[number] = plan
-            progress.progress(len(plan_of_part), count)
-    plans = [plan_of_part[part] for part in range(count)]
+        plans = []
+        for plan in engine(tasks, read):
+            plans.append(plan)
+            progress.progress(len(plans), count)
     perm = np.concatenate([rows[plan.perm] for rows, plan in zip(partition, plans, strict=True)])
     if settings.shuffle_batches:
         perm = shuffle_groups(perm, settings.batch_size, settings.seed)
@@ -121,7 +121,7 @@ def engine_of(work: PlanWorkSettings) -> Engine:
     """How parts are planned. Raises BadInput where Ray is not installed."""
     if work.engine == "local":
         return partial(plan_here, devices=devices_named(work.device))
-    import_ray()
+    required("ray", "--engine ray", "ray")
     return partial(plan_on_ray, address=work.address)
 
 

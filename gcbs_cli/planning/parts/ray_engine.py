@@ -6,6 +6,7 @@ side effects, and its plan depends on its rows and settings alone, so one that r
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
@@ -13,8 +14,10 @@ from itertools import islice
 from typing import Any
 
 from gcbs_cli.data.files import one_line
-from gcbs_cli.planning.parts.part import NumberedPlan, PartTask, ReadPart, plan_part
+from gcbs_cli.planning.parts.part import PartTask, ReadPart, plan_part
+from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.version import required
 
 RETRIES = 8
 """How often a task that lost its worker is begun again."""
@@ -22,12 +25,12 @@ IN_FLIGHT_PER_CPU = 2
 """Parts in the object store at once, for each core of the cluster."""
 
 
-def plan_on_ray(tasks: Sequence[PartTask], read: ReadPart, address: str = "auto") -> Iterator[NumberedPlan]:
-    """The plans of the parts, as they are done: each takes one core of the cluster, or one GPU with --device cuda.
+def plan_on_ray(tasks: Sequence[PartTask], read: ReadPart, address: str = "auto") -> Iterator[PlanResult]:
+    """The plans of the parts, in their order: each takes one core of the cluster, or one GPU with --device cuda.
 
     Raises BadInput where Ray is not installed or there is no cluster, and GcbsError where a task lost all its workers.
     """
-    ray = import_ray()
+    ray = required("ray", "--engine ray", "ray")
     try:
         with connected(ray, address):
             yield from _planned(ray, tasks, read)
@@ -38,16 +41,6 @@ def plan_on_ray(tasks: Sequence[PartTask], read: ReadPart, address: str = "auto"
     except ray.exceptions.RayError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise GcbsError(f"--engine ray: {reason}; see the cluster's dashboard or logs") from error
-
-
-def import_ray() -> Any:
-    """Ray. Raises BadInput where it is not installed."""
-    try:
-        import ray
-        import ray.exceptions
-    except ImportError as error:
-        raise BadInput("--engine ray: Ray is not installed; pip install 'gcbs[ray]'") from error
-    return ray
 
 
 @contextmanager
@@ -73,7 +66,7 @@ def connected(ray: Any, address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[NumberedPlan]:
+def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[PlanResult]:
     # No retry_exceptions: what a part's rows do not allow, they will not allow the next time.
     remote = ray.remote(max_retries=RETRIES, num_cpus=1)(plan_part)
 
@@ -85,8 +78,7 @@ def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[Nu
 
     references = map(begin, tasks)  # lazy: the rows of a part are read when its task begins
     cores = ray.cluster_resources().get("CPU", 1.0)
-    under_way = list(islice(references, max(2, int(IN_FLIGHT_PER_CPU * cores))))
+    under_way = deque(islice(references, max(2, int(IN_FLIGHT_PER_CPU * cores))))
     while under_way:
-        ready, under_way = ray.wait(under_way)
-        yield ray.get(ready[0])
-        under_way += islice(references, 1)
+        yield ray.get(under_way.popleft())
+        under_way.extend(islice(references, 1))
