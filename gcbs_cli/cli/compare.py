@@ -84,7 +84,6 @@ def compare(settings: Compare) -> None:
     judge = by_training if settings.train else by_gap
     with out:
         outcome = judge(settings, plans, stream.read(), row_facts, out)
-    stream.check_unchanged()
     command = None
     if outcome.best is not None:
         preset = settings_of(PRESET_ROW, settings.only(PlanSettings))

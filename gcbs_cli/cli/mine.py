@@ -41,7 +41,6 @@ def mine(settings: Mine) -> None:
     pairs = stream.read()
     with out:
         mined = mine_pairs(pairs, mine_settings, ids, out)
-    stream.check_unchanged()
     _write(output, mined.negatives, texts)
     out.table(text_table(_figures(mined.report, output)))
     out.result({"output": output, **mined.report.model_dump(mode="json")})

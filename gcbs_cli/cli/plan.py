@@ -57,7 +57,6 @@ def plan(settings: Plan) -> None:
 
             beside = None if output == "-" else Path(output)
             result = plan_in_parts(stream, plan_settings, out, beside=beside, **row_facts)
-        stream.check_unchanged()
         manifest = plan_manifest(
             result,
             stream,

@@ -66,7 +66,7 @@ def read_history(paths: Sequence[str], plans: str | None = None) -> History:
     """Read the reports in natural order (epoch-2 before epoch-10) and compare them.
 
     Of a folder, its .json files are read; manifests are passed over. `plans`: a pattern of the plans, in the same
-    order; without it the plan of `epoch-2.json` is `epoch-2.npy`, `.parquet` or `.txt` beside it, where that exists.
+    order; without it the plan of `epoch-2.json` is `epoch-2.npy` or `.parquet` beside it, where that exists.
     Raises BadInput for what is no report, where reports and plans do not belong together, and where batch sizes,
     temperatures or losses differ.
     """

@@ -33,7 +33,7 @@ class FileStamp:
     @property
     def suffix(self) -> str:
         """What names the format, in lower case: ".npy"."""
-        return suffix_of(self.name)
+        return os.path.splitext(without_secrets(self.name).removesuffix("?…"))[1].lower()
 
 
 def shown(path: str) -> str:
@@ -45,11 +45,6 @@ def shown(path: str) -> str:
 def label(name: str, column: str | None) -> str:
     """Return a name as messages show it, and the column or tensor if there is one: "pairs.parquet:x"."""
     return shown(name) if column is None else f"{shown(name)}:{shown(column)}"
-
-
-def suffix_of(name: str) -> str:
-    """Return the suffix of a path or address in lower case."""
-    return os.path.splitext(without_secrets(name).removesuffix("?…"))[1].lower()
 
 
 def one_line(text: object) -> str:
@@ -84,10 +79,10 @@ def unreadable(name: str, error: OSError | ValueError) -> BadInput:
 def open_unchanged(stamp: FileStamp) -> Iterator[BinaryIO]:
     """Open the stamped file for reading.
 
-    Raises BadInput when the file cannot be read, and when it differs from its stamp, before the body or after it.
+    Raises BadInput when the file cannot be read, and when it differs from its stamp after the body, whatever that
+    change led to.
     """
     with _opened(stamp.path, stamp.name) as file:
-        _refuse_changed(stamp, file)
         try:
             yield file
         except OSError as error:
@@ -126,10 +121,7 @@ def _stamp(path: str, name: str, file: BinaryIO) -> FileStamp:
 
 def _refuse_changed(stamp: FileStamp, file: BinaryIO) -> None:
     if _stamp(stamp.path, stamp.name, file) != stamp:
-        raise BadInput(
-            f"{stamp.shown}: changed or vanished during the work, expected a finished file; run again when it is"
-            " complete"
-        )
+        raise BadInput(f"{stamp.shown}: changed during the work, expected a finished file; run again when it is whole")
 
 
 def _opened(path: str, name: str) -> BinaryIO:

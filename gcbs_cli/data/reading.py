@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import xxhash
 
-from gcbs_cli.data.files import open_unchanged
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.source import NAMED, RAW_DTYPES, EmbeddingSource
 from gcbs_cli.system.arrays import Array, Bools, Float32s, Floats, Ints
@@ -166,12 +165,6 @@ class PairStream:
     def sources(self) -> tuple[EmbeddingSource, EmbeddingSource]:
         """Both sides."""
         return self.x, self.y
-
-    def check_unchanged(self) -> None:
-        """Raise BadInput when a file is no longer what was opened."""
-        for stamp in (*self.x.stamps, *self.y.stamps):
-            with open_unchanged(stamp):
-                pass
 
     def read(self) -> PairedRows:
         """Read every row of both sides at once. Raises BadInput as `UnitRowBlocks` does."""

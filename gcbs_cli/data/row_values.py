@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, shown, stamp_file, suffix_of
+from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource, choose_column
 from gcbs_cli.data.tables import open_table, read_column
@@ -70,7 +71,7 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
 
     rows: N, how many there have to be. Raises BadInput that names the option.
     """
-    suffix = suffix_of(path)
+    suffix = os.path.splitext(path)[1].lower()
     suffixes = tuple(READERS) if column is None else WITH_COLUMNS
     most = None if rows is None else rows + 1  # a small file may unfold to far more rows than there can be
     try:

@@ -1,17 +1,14 @@
 """Permutations as files: the suffix decides the format, `-` is stdin or stdout."""
 
 import sys
-from array import array
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 
-from gcbs_cli.data.files import open_file, shown, stamp_file
+from gcbs_cli.data.files import one_line, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import listed
 from gcbs_cli.data.tables import open_table, read_column
@@ -20,9 +17,6 @@ from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput
 
 _WRITE_LINES = 1 << 17
-_LINE_BYTES = 1024
-"""An int64 has 20 characters; blanks around it are allowed, a file without line ends is not read to its end."""
-_SHOWN_CHARACTERS = 40
 _ROWS_AT_ONCE = 1 << 16
 
 
@@ -41,8 +35,9 @@ def read_permutation(path: Path | str) -> Ints:
 
     Raises BadInput for a file that is missing, damaged or of another type or shape; nothing is ever unpickled.
     """
-    suffix = ".txt" if str(path) == "-" else check_suffix(path)
-    read, _ = FORMATS[suffix]
+    if str(path) == "-":
+        return _read_stdin()
+    read, _ = FORMATS[check_suffix(path)]
     return read(str(path))
 
 
@@ -112,30 +107,19 @@ def _read_parquet(path: str) -> Ints:
     return np.concatenate(pieces)
 
 
-def _read_text(path: str) -> Ints:
-    """Read one index a line; blanks around an index, Windows line ends and empty lines are allowed.
-
-    Raises BadInput where there is no index at all, and for a line that is none, with its number.
-    """
-    source = "stdin" if path == "-" else shown(path)
-    indices = array("q")
-    with nullcontext(sys.stdin.buffer) if path == "-" else open_file(path) as file:
-        for number, line in enumerate(iter(partial(file.readline, _LINE_BYTES), b""), 1):
-            try:
-                if not line.isspace():
-                    indices.append(int(line))
-            except (ValueError, OverflowError):
-                text = line.decode("ascii", "backslashreplace").strip()[:_SHOWN_CHARACTERS]
-                raise BadInput(f"{source}: line {number}: expected an index, found {text!r}") from None
-    if not indices:
-        raise BadInput(f"{source}: holds no indices; did the command that wrote it fail?")
-    return np.array(indices, dtype=np.int64)
+def _read_stdin() -> Ints:
+    words = sys.stdin.buffer.read().split()
+    if not words:
+        raise BadInput("stdin: holds no indices; did the command that wrote it fail?")
+    try:
+        return np.array(list(map(int, words)), np.int64)
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"stdin: found no indices ({one_line(error)}), expected one a line") from None
 
 
 FORMATS: dict[str, tuple[Callable[[str], Ints], Callable[[BinaryIO, Ints, int], None]]] = {
     ".npy": (_read_npy, write_array),
     ".parquet": (_read_parquet, _write_parquet),
-    ".txt": (_read_text, lambda file, perm, _: file.writelines(_lines(perm))),
 }
 """How to read a file with a suffix, and to write a permutation and the number of each batch of so many rows to one."""
 SUFFIXES = tuple(FORMATS)
