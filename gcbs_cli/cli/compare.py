@@ -161,7 +161,7 @@ def by_training(
         "queries": len(trial.split.test),
         "candidates": len(trial.split.candidates),
         "epochs": trial.epochs,
-        "seeds": gains[RANDOM].seeds,
+        "seeds": len(gains[RANDOM].runs),
         "random_mrr": fmean(run.mrr for run in gains[RANDOM].runs),
         "seconds": time.monotonic() - began,
     }

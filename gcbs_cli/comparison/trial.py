@@ -291,11 +291,6 @@ class Gain:
     queries: float
     runs: Sequence[TrialRun]
 
-    @property
-    def seeds(self) -> int:
-        """The number of runs."""
-        return len(self.runs)
-
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
         figures = ("seed", "mrr", "validation", "plan_seconds", "train_seconds")
@@ -305,7 +300,7 @@ class Gain:
     @property
     def noise(self) -> float:
         """What a difference must exceed to count."""
-        return CERTAIN * float(np.hypot(self.queries, self.std / self.seeds**0.5))
+        return CERTAIN * float(np.hypot(self.queries, self.std / len(self.runs) ** 0.5))
 
     def __str__(self) -> str:
         return f"{self.mean:+.1f} ± {self.std:.1f}"

@@ -45,8 +45,8 @@ def summary(report: GapReport | SampledReport) -> list[tuple[str, str]]:
         return [verdict]
     share = Figure("gap reduction", SHARE).text(report.gap.reduction)
     without = "" if masked is None else f"; {masked:.1%} without suspects"
-    name = "closes" if reduction > 0 else "widens"
-    lines = [(name, f"{share} of random's gap ({random:.3f} → {plan:.3f} {report.unit}){without}")]
+    name = "closes" if reduction > 0 else "widens by"
+    lines = [(name, f"{share.lstrip('-')} of random's gap ({random:.3f} → {plan:.3f} {report.unit}){without}")]
     if isinstance(report, GapReport):
         lines += _details(report, most)
     return [*lines, verdict]

@@ -89,8 +89,12 @@ def loss_chart(measured: Measured) -> Chart:
 def loss_marks(report: GapReport) -> list[Mark]:
     """Random batches, the plan, if any, and the oracle on the way to all pairs, by their loss."""
     loss = report.loss
-    losses = {"random": loss.random_mean, "plan": loss.plan, "oracle": loss.global_ - report.gap.oracle}
-    losses["global"] = loss.global_
+    losses = {
+        "random": loss.random_mean,
+        "plan": loss.plan,
+        "oracle": loss.global_ - report.gap.oracle,
+        "global": loss.global_,
+    }
     marks = [Mark(NAMES[kind], kind, value) for kind, value in losses.items() if value is not None]
     return sorted(marks, key=lambda mark: mark.value)
 
