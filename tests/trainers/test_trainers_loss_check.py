@@ -57,6 +57,14 @@ def test_a_last_batch_of_one_row_is_checked_too():
     assert [(found.agrees, found.expected > 0) for found in batches.check.comparisons] == [(True, True), (True, False)]
 
 
+def test_figures_that_fail_are_warned_of_and_training_goes_on(monkeypatch):
+    monkeypatch.setattr("gcbs_cli.reports.sampled.find_threshold", None)
+    batches = planned()
+    with pytest.warns(UserWarning, match="no figures of this plan"):
+        assert len(list(batches)) == len(batches)
+    assert batches.planner.history[0]["gcbs/rows"] == ROWS
+
+
 def test_a_random_first_epoch_embeds_nothing():
     batches = planned(first="random")
     assert sorted(row for _, _, rows in batches for row in rows.tolist()) == list(range(ROWS))
@@ -104,14 +112,8 @@ def test_a_loss_with_dropout_agrees_and_a_wrong_one_does_not(function):
 
 
 def test_a_loader_keeps_what_it_was_given():
-    settings = {
-        "num_workers": 1,
-        "timeout": 7,
-        "multiprocessing_context": "fork",
-        "generator": torch.Generator(),
-        "worker_init_fn": print,
-        "prefetch_factor": 3,
-    }
+    settings = {"timeout": 7, "generator": torch.Generator(), "worker_init_fn": print, "prefetch_factor": 3}
+    settings |= {"num_workers": 1, "multiprocessing_context": "fork"}
     made = DataLoader(LOADER.dataset, BATCH, **settings)
     kept = gcbs.planned(made, embed=both, temperature=TEMPERATURE).loader
     assert all(getattr(kept, name) == getattr(made, name) for name in settings)
