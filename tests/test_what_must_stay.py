@@ -24,7 +24,7 @@ PLANS = {
     "rcm": {"quantile": 0.98, "quantile_method": "exact"},
     "metis": {"quantile": 0.98, "quantile_method": "exact", "method": "metis"},
     "refined": {"graph": "top-m", "refine": True},
-    "kept-apart": {"graph": "top-m", "refine": True, "fn_margin": 0.95, "fn_weight": 0.3},
+    "kept-apart": {"graph": "top-m", "refine": True, "fn_margin": 0.95},
     "knn-groups": {"method": "knn-groups"},
 }
 

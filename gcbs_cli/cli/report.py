@@ -22,10 +22,10 @@ from gcbs_cli.reports.page.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport
 from gcbs_cli.settings.others import Report
-from gcbs_cli.settings.plan import DEFAULT_MARGIN
+from gcbs_cli.settings.plan import PRESET
 from gcbs_cli.settings.report import ReportSettings
 
-HINT = f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN}"
+HINT = f"gcbs plan --preset {PRESET}"
 """What keeps suspected pairs apart."""
 
 
@@ -70,14 +70,13 @@ def report(settings: Report) -> None:
     warning = suspects_warning([one.report for one in measured])
     if warning is not None:
         out.warn(warning)
-        if not _kept_apart(manifest):
-            out.note(f"hint: {HINT} keeps most of them apart")
+        if _hint(manifest):
+            out.note(f"hint: {_hint(manifest)} keeps most of them apart")
 
 
-def _kept_apart(manifest: Manifest | None) -> bool:
-    """Whether the plan was made with what the hint recommends, or with more."""
-    margin = None if manifest is None else manifest.method_settings.get("fn_margin")
-    return isinstance(margin, float) and margin <= DEFAULT_MARGIN
+def _hint(manifest: Manifest | None) -> str:
+    """What keeps suspected pairs apart; nothing where the plan was made so."""
+    return "" if manifest is not None and "preset" in manifest.method_settings else HINT
 
 
 def _row_facts(settings: Report, stream: PairStream, manifest: Manifest | None, out: Output) -> RowFacts:
@@ -124,7 +123,7 @@ def _page(settings: Report, stream: PairStream, manifest: Manifest | None, measu
         facts["Plan"] = {"file": settings.perm, **manifest.model_dump(), "command": " ".join(manifest.command)}
     ids = partial(row_values.read_ids, stream.x, column=settings.id_column)
     texts = partial(texts_of_rows, settings, stream)
-    return report_page(measured, " · ".join(names), facts, ids, texts, "" if _kept_apart(manifest) else HINT)
+    return report_page(measured, " · ".join(names), facts, ids, texts, _hint(manifest))
 
 
 def _show(reports: Sequence[GapReport | SampledReport], out: Output, *, full: bool) -> None:

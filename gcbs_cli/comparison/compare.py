@@ -30,7 +30,7 @@ RANDOM = "random"
 """The plan that others are compared with."""
 PRESET_ROW = f"--preset {PRESET}"
 """The preset's name in a table; in a list of methods it is that of the preset alone."""
-AROUND = {"fn_margin": (0.95, 1.15), "fn_weight": (0.0, 1.0), "top": (8, 32)}
+AROUND = {"fn_margin": (0.95,), "top": (16, 48)}
 """Other values of the preset's options."""
 
 

@@ -10,27 +10,22 @@ from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs, edges_of_l
 from gcbs_cli.products.operations import Backend, Entries, Limits, ProgressCallback, Tile
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.top_lists import TopSearch
-from gcbs_cli.settings.plan import FalseNegativeSettings, PlanSettings
-from gcbs_cli.system.arrays import Bools, Float32s, Floats, Int32s, Ints, grouped
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.arrays import Bools, Floats, Int32s, grouped
 from gcbs_cli.system.errors import BadInput
-
-DUPLICATE_COST = 100.0
-"""Nats that near duplicates cost inside a batch: more than any row gains there."""
 
 
 @dataclass(frozen=True)
 class WeightedGraph:
     """A graph and, for each stored entry (i, j), canonical s_ij (`forward`) and s_ji (`backward`), (2E,) float64.
 
-    `apart`: (2E,) whether the two are better kept apart, the same both ways; `costs`: (2E,) float32, nats that they
-    cost inside a batch.
+    `alike`: (2E,) whether the two are near duplicates, the same both ways.
     """
 
     graph: Adjacency
     forward: Floats
     backward: Floats
-    apart: Bools
-    costs: Float32s
+    alike: Bools
 
 
 @dataclass(frozen=True)
@@ -49,19 +44,11 @@ class HardPairs:
     """The hard pairs of a plan."""
 
     graph: Adjacency
-    """Without the edges that are too hard."""
+    """Without the edges that are too hard, or join near duplicates."""
     weighted: WeightedGraph | None
-    """With all edges, where some can be too hard."""
+    """With all edges, where some may be left out of the other."""
     achieved_quantile: float | None
     """The share of the N(N − 1) entries at or below t; None where they were not counted."""
-
-    def too_hard_inside(self, batch_of_row: Ints) -> int | None:
-        """How many pairs that are better kept apart share a batch; None where none were looked for."""
-        if self.weighted is None:
-            return None
-        edges, apart = self.weighted.graph, self.weighted.apart
-        inside = batch_of_row[edges.row_of_entry()[apart]] == batch_of_row[edges.indices[apart]]
-        return int(np.count_nonzero(inside)) // 2
 
 
 def find(
@@ -118,8 +105,13 @@ def hard_pairs(pairs: PairedRows, settings: PlanSettings, result: PassResult) ->
     graph = _graph(pairs.rows, settings, result)
     weighted = None
     if settings.avoids:
-        weighted = weigh(graph, pairs, settings)
-        graph = graph.subgraph(~weighted.apart)
+        weighted = weigh(graph, pairs, settings.apart_from)
+        keep = ~weighted.alike
+        if settings.fn_margin is not None:
+            bound = settings.fn_margin * pairs.diagonal()
+            bounds = np.minimum(bound[graph.row_of_entry()], bound[graph.indices])
+            keep &= np.maximum(weighted.forward, weighted.backward) < bounds
+        graph = graph.subgraph(keep)
     achieved = None
     if settings.uses_threshold:
         achieved = 1.0 - len(result.entries) / (pairs.rows * (pairs.rows - 1))
@@ -141,7 +133,7 @@ def weigh_every_row(hard: HardPairs, pairs: PairedRows, settings: PlanSettings) 
         graph = adjacency_from_pairs(pairs.rows, rows, np.concatenate([graph.indices, others]))
     elif hard.weighted is not None:
         return hard.weighted
-    return weigh(graph, pairs, settings)
+    return weigh(graph, pairs, settings.apart_from)
 
 
 def list_length(settings: PlanSettings) -> int:
@@ -180,26 +172,19 @@ def _neighbours_by_list(lists: Int32s) -> tuple[Int32s, Int32s]:
     return order[:-1], order[1:]
 
 
-def weigh(graph: Adjacency, pairs: PairedRows, avoid: FalseNegativeSettings) -> WeightedGraph:
+def weigh(graph: Adjacency, pairs: PairedRows, apart_from: float | None = None) -> WeightedGraph:
     """The graph with its similarities, each computed once: the other direction is its mirror image.
 
-    avoid: which edges are too hard, or join near duplicates, and what they cost.
+    apart_from: rows whose x or y are this similar are near duplicates.
     """
     rows = graph.row_of_entry()
     # Entries lie by (row, column); a stable sort by column puts (i, j) where (j, i) lies.
     back, _ = grouped(graph.indices, graph.nodes)
     forward = pair_values(pairs, rows, graph.indices)
-    backward = forward[back]
-    too_hard, alike = np.zeros((2, len(rows)), np.bool_)
-    if avoid.fn_margin is not None:
-        positive = avoid.fn_margin * pairs.diagonal()
-        too_hard = np.maximum(forward, backward) >= np.minimum(positive[rows], positive[graph.indices])
-    if avoid.apart_from is not None:
+    alike = np.zeros(len(rows), np.bool_)
+    if apart_from is not None:
         once = np.flatnonzero(rows < graph.indices)
         for side in (pairs.x, pairs.y):
-            alike[once] |= pair_values(PairedRows(side, side), rows[once], graph.indices[once]) >= avoid.apart_from
+            alike[once] |= pair_values(PairedRows(side, side), rows[once], graph.indices[once]) >= apart_from
         alike |= alike[back]
-    costs = np.zeros(len(rows), np.float32)
-    costs[too_hard] = avoid.fn_weight
-    costs[alike] = DUPLICATE_COST
-    return WeightedGraph(graph, forward, backward, too_hard | alike, costs)
+    return WeightedGraph(graph, forward, forward[back], alike)

@@ -33,7 +33,7 @@ def _metis(inputs: MethodInput) -> Ints:
     graph = Adjacency(gains.indptr, gains.indices)
     worth = gains.worth()
     del gains  # its shares are most of the memory
-    keep = worth > 0.0  # pairs that are better kept apart have none
+    keep = worth > 0.0  # pairs that are too hard are better kept apart
     return plan_metis(graph.subgraph(keep), worth[keep], inputs.batch_size, inputs.settings.seed)
 
 

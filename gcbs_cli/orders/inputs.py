@@ -7,10 +7,9 @@ from functools import cached_property
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.hard_pairs import WeightedGraph
-from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
+from gcbs_cli.orders.swap_gains import Background, SwapGains, sample_background, swap_gains
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class MethodInput:
     backend: Backend
     """Where a method makes its products."""
     graph: Adjacency | None = None
-    """Hard negatives without edges that are too hard, where the method asks for it."""
+    """Hard negatives, without edges that are too hard where a margin says which."""
     weighted: WeightedGraph | None = None
     """All edges with their similarities; rows without a neighbour have their hardest candidates instead."""
     texts: Sequence[str] | None = None
@@ -34,11 +33,13 @@ class MethodInput:
         return self.settings.group_size or self.settings.batch_size
 
     @cached_property
-    def _background(self) -> Floats:
-        return log_background(self.pairs, self.settings.temperature, self.settings.seed)
+    def _background(self) -> Background:
+        return sample_background(self.pairs, self.settings.temperature, self.settings.seed)
 
     def gains(self) -> SwapGains:
-        """What rows of the weighted graph are worth to each other, and cost, in nats."""
+        """What rows of the weighted graph add to each other's learnable share."""
         if self.weighted is None:
             raise ValueError("this method needs a weighted graph")
-        return swap_gains(self.weighted, self.pairs, self.settings.temperature, self.batch_size, self._background)
+        settings = self.settings
+        margin = 1.0 if settings.fn_margin is None else settings.fn_margin
+        return swap_gains(self.weighted, self.pairs, settings.temperature, self.batch_size, self._background, margin)

@@ -13,14 +13,14 @@ from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.system.arrays import Float32s, Ints, inverse, ragged
 
-WEIGHT_UNITS = 100
-"""Units of weight a nat: METIS takes whole numbers."""
+WEIGHT_UNITS = 1000
+"""Units of weight that a learnable share of 1 has: METIS takes whole numbers."""
 
 
 def plan_metis(graph: Adjacency, worth: Float32s, batch_size: int, seed: int) -> Ints:
     """(N,) order in batches of exactly `batch_size`, the short one last.
 
-    worth: (2E,) what each stored entry of the graph is worth inside a batch, the same both ways, in nats.
+    worth: (2E,) what each stored entry of the graph is worth inside a batch, the same both ways.
     """
     count = -(-graph.nodes // batch_size)
     if count == 1 or graph.edges == 0:

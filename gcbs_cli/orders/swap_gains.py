@@ -1,4 +1,4 @@
-"""What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
+"""What two rows add to each other's learnable share inside a batch: the numbers that the refinement adds up."""
 
 from itertools import permutations
 from typing import NamedTuple
@@ -14,93 +14,133 @@ from gcbs_cli.system.threads import in_parts
 
 BACKGROUND_KEYS = 512
 ROWS_AT_ONCE = 2048
+ENTRIES_AT_ONCE = 1 << 15
 RESOLUTION = 2.0**-20
 """Nats, or shares: the step to which the results of exponentials and logarithms are rounded before they decide."""
-LARGEST_EXPONENT = 60.0
-"""Keeps shares within float32."""
+DUPLICATE_SHARE = 100.0
+"""What a near duplicate takes from its row at least: more than any other row gives."""
+LARGEST_EXPONENT = 16.0
+"""A share of e¹⁶ leaves nothing to others; up to here, sums of shares in float64 are exact."""
+
+
+class Background(NamedTuple):
+    """What another row adds to a row's sum on average, (2, N) each, x→y and y→x.
+
+    log_means: log mean exp(s / temperature); learnable: the share of this mean that keys less similar than the row's
+    positive have.
+    """
+
+    log_means: Floats
+    learnable: Floats
 
 
 class SwapGains(NamedTuple):
     """For every row its candidates, as a CSR: `indptr` (N + 1,) int64, `indices` (E,) int32.
 
-    `shares` (E, 4) float32, for the entry (i, j): by how much j raises the sum of row i in a batch, x→y and y→x, and i
-    that of j, each as a share of what that row's sum is in an average random batch, the positive included. `penalties`
-    (E,) float32: what the pair costs inside a batch, in nats.
+    `shares` (E, 4) float32, for the entry (i, j): what j adds to the sum of row i in a batch, x→y and y→x, and i to
+    that of j, each as a share of what that row's sum is in an average random batch, the positive included. A share is
+    negative where the pair is too hard for that row.
+    `base` (N, 2) float64: the learnable share of an average random batch, x→y and y→x.
     """
 
     indptr: Ints
     indices: Int32s
     shares: Float32s
-    penalties: Float32s
+    base: Floats
 
     def worth(self) -> Float32s:
-        """(E,) the worth of each pair by itself, in nats: Σ log(1 + share) − penalty, the same both ways."""
-        logs = _settled(np.log1p(self.shares, dtype=np.float64).sum(axis=1))
-        return (logs - self.penalties).astype(np.float32)
-
-    def linear(self) -> "SwapGains":
-        """Gains by which each pair counts by itself: its worth is a negative penalty, and it adds to no sum."""
-        return self._replace(shares=np.zeros_like(self.shares), penalties=-self.worth())
+        """(E,) what each pair by itself adds to the learnable shares of its two rows, the same both ways."""
+        rows = np.repeat(np.arange(len(self.base)), np.diff(self.indptr))
+        base = np.hstack([self.base[rows], self.base[self.indices]])
+        changes = (base + np.maximum(self.shares, 0.0)) / (1.0 + np.abs(self.shares, dtype=np.float64)) - base
+        return _settled(changes.sum(axis=1)).astype(np.float32)
 
 
 def swap_gains(
-    weighted: WeightedGraph, pairs: PairedRows, temperature: float, batch_size: int, background: Floats
+    weighted: WeightedGraph,
+    pairs: PairedRows,
+    temperature: float,
+    batch_size: int,
+    background: Background,
+    margin: float = 1.0,
 ) -> SwapGains:
-    """The gains of a weighted graph; pairs that are better kept apart gain nothing.
+    """The gains of a weighted graph, for batches of a size at a temperature.
 
-    background: (2, N) the logarithm of what another row adds to a row's sum on average, x→y and y→x.
+    margin: a pair is too hard for a row from this fraction of its positive on.
     """
     graph = weighted.graph
-    i, j = graph.row_of_entry(), graph.indices
-    x, y = background
+    rows = graph.row_of_entry()
+    neighbours = graph.indices
+    positive = pairs.diagonal()
+    bound = margin * positive
     # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
-    x_sum, y_sum = np.logaddexp(pairs.diagonal() / temperature, np.log(batch_size - 1) + background)
-    forward = weighted.forward / temperature
-    backward = weighted.backward / temperature
-    shares = np.empty((len(i), 4), np.float32)
-    shares[:, 0] = _share(forward, x[i], x_sum[i])
-    shares[:, 1] = _share(backward, y[i], y_sum[i])
-    shares[:, 2] = _share(backward, x[j], x_sum[j])
-    shares[:, 3] = _share(forward, y[j], y_sum[j])
-    shares[weighted.apart] = 0.0
-    return SwapGains(graph.indptr, graph.indices, shares, weighted.costs)
+    log_others = np.log(batch_size - 1) + background.log_means
+    log_sums = np.logaddexp(positive / temperature, log_others)
+    base = _settled(np.exp(log_others - log_sums) * background.learnable)
+    shares = np.empty((len(rows), 4), np.float32)
+
+    def fill(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        forward, backward = weighted.forward[part], weighted.backward[part]
+        i, j = rows[part], neighbours[part]
+        cases = [(0, i, forward), (1, i, backward), (0, j, backward), (1, j, forward)]
+        for column, (side, row, similarity) in enumerate(cases):
+            share = _share(similarity / temperature, background.log_means[side][row], log_sums[side][row])
+            shares[part, column] = np.where(similarity < bound[row], share, -share)
+
+    in_parts(len(rows), ENTRIES_AT_ONCE, fill)
+    shares[weighted.alike] = -np.maximum(np.abs(shares[weighted.alike]), DUPLICATE_SHARE)
+    return SwapGains(graph.indptr, graph.indices, shares, base.T.copy())
 
 
-def _share(exponent: Floats, background: Floats, total: Floats) -> Float32s:
-    """(E,) (e^exponent − e^background) / e^total, at least 0 and within float32."""
-    hard = np.exp(np.minimum(exponent - total, LARGEST_EXPONENT))
-    return _settled(np.maximum(hard - np.exp(background - total), 0.0)).astype(np.float32)
+def _share(exponent: Floats, background: Floats, total: Floats) -> Floats:
+    """(E,) (e^exponent − e^background) / e^total, at least 0."""
+    pair = np.exp(np.minimum(exponent - total, LARGEST_EXPONENT))
+    average = np.exp(np.minimum(background - total, LARGEST_EXPONENT))
+    return _settled(np.maximum(pair - average, 0.0))
 
 
-def log_background(pairs: PairedRows, temperature: float, seed: int) -> Floats:
-    """(2, N) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys, from the grid."""
+def sample_background(pairs: PairedRows, temperature: float, seed: int) -> Background:
+    """The background of every row of x, and of y, over a seeded sample of keys, from the grid."""
     grid = pairs.grid
     size = min(pairs.rows, BACKGROUND_KEYS)
     sample = np.sort(Stream.BACKGROUND_KEYS.generator(seed).choice(pairs.rows, size, replace=False))
     unit = 1.0 / (temperature * grid.scale**2)
-    means = [
-        _log_means(queries, keys[sample], offsets[sample], unit) + (own + float(grid.constant)) * unit
-        for (queries, own), (keys, offsets) in permutations([(grid.x, grid.x_offsets), (grid.y, grid.y_offsets)])
-    ]
-    return _settled(np.stack(means))
+    log_means = np.empty((2, pairs.rows))
+    learnable = np.empty((2, pairs.rows))
+    sides = permutations([(grid.x, grid.x_offsets), (grid.y, grid.y_offsets)])
+    for side, ((queries, own), (keys, offsets)) in enumerate(sides):
+        log_means[side], learnable[side] = _means(queries, keys, offsets, sample, unit)
+        # In float64: with rows that are nearly alike, the constant and the offsets pass int32.
+        log_means[side] += (own + float(grid.constant)) * unit
+    return Background(_settled(log_means), _settled(learnable))
 
 
-def _log_means(queries: Numbers, keys: Numbers, offsets: Int32s, unit: float) -> Floats:
-    """(N,) log mean exp(unit · (product + offset)) over the keys, whose products are exact whole numbers."""
+def _means(queries: Numbers, keys: Numbers, offsets: Int32s, sample: Ints, unit: float) -> tuple[Floats, Floats]:
+    """(N,) log mean exp(unit · (product + offset)) over the sampled keys, and the share of it below the positive's.
+
+    Products and offsets are whole numbers that float32 holds exactly.
+    """
     from threadpoolctl import threadpool_limits
 
     logs = np.empty(len(queries))
-    columns = keys.astype(np.float32).T
+    learnable = np.empty(len(queries))
+    columns = keys[sample].astype(np.float32).T
+    column_offsets = offsets[sample].astype(np.float32)
 
     def fill(start: int, stop: int) -> None:
-        numbers = queries[start:stop].astype(np.float32) @ columns + offsets.astype(np.float32)
+        rows = queries[start:stop].astype(np.float32)
+        positive = (rows * keys[start:stop]).sum(axis=1) + offsets[start:stop].astype(np.float32)
+        numbers = rows @ columns + column_offsets
         largest = numbers.max(axis=1, keepdims=True).astype(np.float64)
         powers = np.exp((numbers - largest) * unit)
-        logs[start:stop] = np.log(powers.mean(axis=1)) + largest[:, 0] * unit
+        means = powers.mean(axis=1)
+        logs[start:stop] = np.log(means) + largest[:, 0] * unit
+        learnable[start:stop] = np.where(numbers < positive[:, None], powers, 0.0).mean(axis=1) / means
 
     with threadpool_limits(limits=1, user_api="blas"):  # the parts have a thread each already
         in_parts(len(logs), ROWS_AT_ONCE, fill)
-    return logs
+    return logs, learnable
 
 
 def _settled(values: Floats) -> Floats:

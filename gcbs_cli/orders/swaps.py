@@ -1,12 +1,12 @@
-"""Local search by swaps on the loss itself: every swap made raises what is counted by the amount that is computed.
+"""Local search by swaps on the learnable share itself: every swap made raises what is counted by what is computed.
 
-Row i sees log(1 + Σ share_ij) over its batch, in each direction; a second hard negative adds less than the first. A row
-u tries the rows of its best few batches by what both would gain if the other's place were empty; the best of each batch
-is then evaluated exactly, in time linear in the degrees of the two. One batch is in hand at a time, and what every row
-would gain by joining it is kept, so that a row of another batch is tried for a memory access each.
+Row i sees (base_i + Σ share_ij, where j can be learned from) / (1 + Σ |share_ij|) over its batch, in each direction: a
+second hard negative adds less than the first, and one that is too hard takes from what the others add. A row u tries
+the rows of its best few batches by what both would gain if the other's place were empty; the best of each batch is then
+evaluated exactly, in time linear in the degrees of the two. One batch is in hand at a time, and what every row would
+gain by joining it is kept, so that a row of another batch is tried for a memory access each.
 """
 
-from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -19,77 +19,91 @@ from gcbs_cli.system.compiled import compiled
 
 TARGETS = 3
 """Batches tried for each row: those with most worth to it."""
-LARGEST_PRODUCT = 1e100
-"""Factors are multiplied up to here before their logarithm is taken, which takes as long as ten products."""
+LEAST_GAIN = 1e-6
+"""A swap must gain more than this, summed over rows and directions."""
+
+Sums = tuple[float, float, float, float]
+"""Of the shares in a row's batch: those to learn from, x→y, all of them, x→y, and the same y→x."""
+EMPTY = (0.0, 0.0, 0.0, 0.0)
 
 
 class State(NamedTuple):
     """What the search looks at and keeps: the arrays of `SwapGains`, and more by row and by place.
 
-    By row: `sums` (N, 2), what its batch adds to its two sums, and `awake` (N,), whether something near it has changed
-    since it was last tried. By place, (N,): `own`, what its row's staying is worth, `least`, what a swap of its row
-    must gain, and `partner`, the row proposed to change places with, −1 for none.
+    By row: `sums` (N, 4), the `Sums` of its batch, and `awake` (N,), whether something near it has changed since it was
+    last tried. By place, (N,): `own`, what its row's staying is worth, and `partner`, the row proposed to change places
+    with, −1 for none.
     """
 
     indptr: Ints
     indices: Int32s
     shares: Float32s
-    penalties: Float32s
+    base: Floats
     sums: Floats
     awake: Bools
     own: Floats
-    least: Floats
     partner: Ints
 
 
 class Scratch(NamedTuple):
-    """Arrays of one thread to work in: zeros, and ones in `product`.
+    """Arrays of one thread to work in: zeros between two searches.
 
     By place, (N,): `joins`, what the batch in hand and a row would gain by its joining, and `near`, what is counted
     twice of that for neighbours of the row in hand. By batch, (B,): `worth`, the same of the row in hand and a batch.
-    By either: `added` (N, 2), what a batch adds to the sums of who joins it, and `product` (N,), by which factor
-    that raises the sums of the batch, before their logarithms are taken.
+    By either: `added` (N, 4), the `Sums` that a batch gives to who joins it.
     """
 
     joins: Floats
     near: Floats
     worth: Floats
     added: Floats
-    product: Floats
 
 
 def new_state(gains: SwapGains) -> State:
     """Before anything is summed; all rows are awake."""
-    rows = len(gains.indptr) - 1
+    rows = len(gains.base)
     return State(
         *gains,
-        sums=np.zeros((rows, 2)),
+        sums=np.zeros((rows, 4)),
         awake=np.ones(rows, np.bool_),
         own=np.zeros(rows),
-        least=np.zeros(rows),
         partner=np.full(rows, -1),
     )
 
 
 def new_scratch(rows: int, batches: int) -> Scratch:
-    """Scratch for one thread, as it is between two searches."""
-    return Scratch(np.zeros(rows), np.zeros(rows), np.zeros(batches), np.zeros((rows, 2)), np.ones(rows))
+    """Scratch for one thread."""
+    return Scratch(np.zeros(rows), np.zeros(rows), np.zeros(batches), np.zeros((rows, 4)))
+
+
+@compiled
+def with_share(sums: Sums, x: float, y: float, sign: float) -> Sums:
+    """The sums with the shares of one more key (sign 1), or of one less (−1); x and y are negative where too hard."""
+    return (
+        sums[0] + sign * max(x, 0.0),
+        sums[1] + sign * abs(x),
+        sums[2] + sign * max(y, 0.0),
+        sums[3] + sign * abs(y),
+    )
+
+
+@compiled
+def learnable(row: int, sums: Sums, base: Floats) -> float:
+    """The learnable share of a row with these sums, x→y and y→x together."""
+    return (base[row, 0] + sums[0]) / (1.0 + sums[1]) + (base[row, 1] + sums[2]) / (1.0 + sums[3])
 
 
 @compiled
 def objective(order: Order, state: State) -> float:
-    """Σ over rows of log(1 + Σ shares), x→y and y→x, less the penalties inside batches; fills `sums`."""
+    """Σ over rows of their learnable shares; fills `sums`."""
     total = 0.0
     for row in range(len(order.perm)):
-        x, y, cost = 0.0, 0.0, 0.0
+        sums = EMPTY
         for e in entries_of(row, state.indptr):
             if order.batch[state.indices[e]] == order.batch[row]:
-                x += state.shares[e, 0]
-                y += state.shares[e, 1]
-                cost += state.penalties[e]
-        state.sums[row, 0] = x
-        state.sums[row, 1] = y
-        total += log((1.0 + x) * (1.0 + y)) - cost / 2.0  # a pair's penalty is met at both of its rows
+                sums = with_share(sums, state.shares[e, 0], state.shares[e, 1], 1.0)
+        state.sums[row] = sums
+        total += learnable(row, sums, state.base)
     return total
 
 
@@ -103,19 +117,19 @@ def fill_own(order: Order, state: State) -> None:
 @compiled
 def _worth_of_staying(u: int, batch: Ints, state: State) -> float:
     """What the objective loses when a row leaves its place empty."""
-    shares = state.shares
-    worth = 0.0
-    product = (1.0 + state.sums[u, 0]) * (1.0 + state.sums[u, 1])
+    worth = learnable(u, state.sums[u], state.base) - learnable(u, EMPTY, state.base)
     for e in entries_of(u, state.indptr):
         i = state.indices[e]
         if batch[i] == batch[u]:
-            x, y = 1.0 + state.sums[i, 0], 1.0 + state.sums[i, 1]
-            product *= x * y / ((x - shares[e, 2]) * (y - shares[e, 3]))
-            worth -= state.penalties[e]
-            if product > LARGEST_PRODUCT:
-                worth += log(product)
-                product = 1.0
-    return worth + log(product)
+            worth -= _change(i, state.shares[e, 2], state.shares[e, 3], -1.0, state)
+    return worth
+
+
+@compiled
+def _change(row: int, x: float, y: float, sign: float, state: State) -> float:
+    """By how much a row's learnable share changes as a key with these shares comes (sign 1) or goes (−1)."""
+    sums = state.sums[row]
+    return learnable(row, with_share(sums, x, y, sign), state.base) - learnable(row, sums, state.base)
 
 
 @compiled
@@ -133,8 +147,8 @@ def _gain_of_move(one: int, other: int, with_common: bool, batch: Ints, state: S
     shares = state.shares
     here = batch[one]
     there = batch[other]
-    x, y = 1.0, 1.0
-    gain = -log((1.0 + state.sums[one, 0]) * (1.0 + state.sums[one, 1]))
+    own = EMPTY
+    gain = -learnable(one, state.sums[one], state.base)
     # Neighbours are sorted, so that f runs once through those of the other.
     f = state.indptr[other]
     stop = state.indptr[other + 1]
@@ -145,26 +159,22 @@ def _gain_of_move(one: int, other: int, with_common: bool, batch: Ints, state: S
         if i == other or (batch[i] != here and batch[i] != there):
             continue
         sign = -1.0 if batch[i] == here else 1.0
-        gain -= sign * state.penalties[e]
         if sign > 0.0:
-            x += shares[e, 0]
-            y += shares[e, 1]
-        to_x, to_y = sign * shares[e, 2], sign * shares[e, 3]
+            own = with_share(own, shares[e, 0], shares[e, 1], 1.0)
+        sums = with_share(state.sums[i], shares[e, 2], shares[e, 3], sign)
         if f < stop and state.indices[f] == i:
             if not with_common:
                 continue
-            to_x -= sign * shares[f, 2]
-            to_y -= sign * shares[f, 3]
-        at_x, at_y = 1.0 + state.sums[i, 0], 1.0 + state.sums[i, 1]
-        gain += log((at_x + to_x) * (at_y + to_y) / (at_x * at_y))
-    return gain + log(x * y)
+            sums = with_share(sums, shares[f, 2], shares[f, 3], -sign)
+        gain += learnable(i, sums, state.base) - learnable(i, state.sums[i], state.base)
+    return gain + learnable(one, own, state.base)
 
 
 @compiled
 def propose(order: Order, state: State, visits: Ints, scratch: Scratch) -> None:
     """A swap that gains for each place of some batches whose row is awake, none of them made.
 
-    Rows for which none is found fall asleep, unless their swaps may lose.
+    Rows for which none is found fall asleep.
     """
     for here in visits:
         places = places_of(here, order)
@@ -175,12 +185,14 @@ def propose(order: Order, state: State, visits: Ints, scratch: Scratch) -> None:
         for row in rows:
             _join(row, order, state, scratch)
         for row in rows:
-            _gather(row, order.place, state, scratch.joins, scratch)
+            for e in entries_of(row, state.indptr):
+                v = state.indices[e]
+                _gather(v, order.place[v], state, scratch.joins, scratch)
         for p in places:
             u = order.perm[p]
             if state.awake[u]:
                 state.partner[p] = _partner(u, order, state, scratch)
-                state.awake[u] = state.partner[p] >= 0 or state.least[p] < 0.0
+                state.awake[u] = state.partner[p] >= 0
         for row in rows:
             _clear(row, order.place, state, scratch.joins)
 
@@ -189,31 +201,18 @@ def propose(order: Order, state: State, visits: Ints, scratch: Scratch) -> None:
 def _join(row: int, order: Order, state: State, scratch: Scratch) -> None:
     """Let a row of the batch in hand count in what others would gain by joining it."""
     shares = state.shares
-    x, y = 1.0 / (1.0 + state.sums[row, 0]), 1.0 / (1.0 + state.sums[row, 1])
     for e in entries_of(row, state.indptr):
         v = order.place[state.indices[e]]
-        scratch.joins[v] -= state.penalties[e]
-        scratch.added[v, 0] += shares[e, 2]
-        scratch.added[v, 1] += shares[e, 3]
-        scratch.product[v] *= (1.0 + shares[e, 0] * x) * (1.0 + shares[e, 1] * y)
-        if scratch.product[v] > LARGEST_PRODUCT:
-            scratch.joins[v] += log(scratch.product[v])
-            scratch.product[v] = 1.0
+        scratch.joins[v] += _change(row, shares[e, 0], shares[e, 1], 1.0, state)
+        scratch.added[v] = with_share(scratch.added[v], shares[e, 2], shares[e, 3], 1.0)
 
 
 @compiled
-def _gather(row: int, key: Ints, state: State, values: Floats, scratch: Scratch) -> None:
-    """Give the values at the keys of a row's neighbours the logarithm of what was added and multiplied there, once."""
-    for e in entries_of(row, state.indptr):
-        at = key[state.indices[e]]
-        x = scratch.added[at, 0]
-        y = scratch.added[at, 1]
-        product = scratch.product[at]
-        if x + y != 0.0 or product != 1.0:
-            values[at] += log(product * (1.0 + x) * (1.0 + y))
-            scratch.added[at, 0] = 0.0
-            scratch.added[at, 1] = 0.0
-            scratch.product[at] = 1.0
+def _gather(u: int, at: int, state: State, values: Floats, scratch: Scratch) -> None:
+    """Give the value at a place or batch what a row would see there, from what was added, once."""
+    if scratch.added[at, 1] + scratch.added[at, 3] > 0.0:
+        values[at] += learnable(u, scratch.added[at], state.base) - learnable(u, EMPTY, state.base)
+        scratch.added[at] = 0.0
 
 
 @compiled
@@ -229,10 +228,7 @@ def _partner(u: int, order: Order, state: State, scratch: Scratch) -> int:
         p = _best_to_leave(u, there, order, state.own, scratch)
         if p >= 0:
             estimate = scratch.worth[there] - state.own[place] + scratch.joins[p] - state.own[p] - scratch.near[p]
-            if (
-                estimate > min(0.0, state.least[place])
-                and gain_of_swap(u, order.perm[p], order.batch, state) > state.least[place]
-            ):
+            if estimate > 0.0 and gain_of_swap(u, order.perm[p], order.batch, state) > LEAST_GAIN:
                 partner = order.perm[p]
                 break
         scratch.worth[there] = -np.inf
@@ -249,13 +245,12 @@ def _look_around(u: int, order: Order, state: State, scratch: Scratch) -> None:
         i = state.indices[e]
         there = order.batch[i]
         if there != order.batch[u]:
-            x, y = 1.0 + state.sums[i, 0], 1.0 + state.sums[i, 1]
-            worth = log((x + shares[e, 2]) * (y + shares[e, 3]) / (x * y)) - state.penalties[e]
+            worth = _change(i, shares[e, 2], shares[e, 3], 1.0, state)
             scratch.near[order.place[i]] = 2.0 * worth
             scratch.worth[there] += worth
-            scratch.added[there, 0] += shares[e, 0]
-            scratch.added[there, 1] += shares[e, 1]
-    _gather(u, order.batch, state, scratch.worth, scratch)
+            scratch.added[there] = with_share(scratch.added[there], shares[e, 0], shares[e, 1], 1.0)
+    for e in entries_of(u, state.indptr):
+        _gather(u, order.batch[state.indices[e]], state, scratch.worth, scratch)
 
 
 @compiled
@@ -302,7 +297,7 @@ def make(order: Order, state: State, visits: Ints) -> int:
         for p in places_of(here, order):
             u = order.perm[p]
             v = state.partner[p]
-            if v >= 0 and may_swap(u, v, order) and gain_of_swap(u, v, order.batch, state) > state.least[p]:
+            if v >= 0 and may_swap(u, v, order) and gain_of_swap(u, v, order.batch, state) > LEAST_GAIN:
                 _swap(u, v, order, state)
                 swaps += 1
     return swaps
@@ -330,15 +325,10 @@ def _swap(u: int, v: int, order: Order, state: State) -> None:
 def _change_sums(one: int, sign: float, batch: Ints, state: State) -> None:
     """Let a row join (sign 1) the others of its batch, or leave (−1) them; its own sums are those after joining."""
     shares = state.shares
-    x = 0.0
-    y = 0.0
+    own = EMPTY
     for e in entries_of(one, state.indptr):
         i = state.indices[e]
         if batch[i] == batch[one]:
-            x += shares[e, 0]
-            y += shares[e, 1]
-            # Never below what rounding leaves: a sum of shares is not negative.
-            state.sums[i, 0] = max(0.0, state.sums[i, 0] + sign * shares[e, 2])
-            state.sums[i, 1] = max(0.0, state.sums[i, 1] + sign * shares[e, 3])
-    state.sums[one, 0] = x
-    state.sums[one, 1] = y
+            own = with_share(own, shares[e, 0], shares[e, 1], 1.0)
+            state.sums[i] = with_share(state.sums[i], shares[e, 2], shares[e, 3], sign)
+    state.sums[one] = own

@@ -18,7 +18,7 @@ from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.arrays import Ints, inverse
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 ADVICE = "lower --per-row or --top, use fewer rows, or plan in more --partitions"
@@ -51,8 +51,6 @@ class PlanResult:
     """By step."""
     refinement: Refinement | None = None
     """What swaps did, where they were asked for."""
-    too_hard_inside: int | None = None
-    """Pairs that are too hard left inside batches, where they were looked for."""
     partitions: PartitionsRecord | None = None
     """What the parts were, of a plan in parts."""
 
@@ -79,7 +77,6 @@ def make_plan(
     backend = choose_backend(settings.device, settings.chunk_rows)
     labels = labels_of(pairs, groups, no_duplicates=settings.no_duplicates)
     check_possible(labels, pairs.rows, settings.batch_size, "--no-duplicates" if groups is None else "--groups")
-    note_margin(settings, clock.watcher)
     hard, weighted = None, None
     if makes_graph(settings):
         edges = edges or find_edges(pairs, [settings], backend, clock, ADVICE)
@@ -99,19 +96,12 @@ def make_plan(
         return result
     with clock.step("measures"):
         figures = _figures(hard, perm, settings)
-        inside = hard.too_hard_inside(inverse(perm) // settings.batch_size)
-    return replace(result, threshold=edges.threshold, figures=figures, too_hard_inside=inside)
+    return replace(result, threshold=edges.threshold, figures=figures)
 
 
 def makes_graph(settings: PlanSettings) -> bool:
     """Whether hard pairs are found, for the method or the refinement."""
     return METHODS[settings.method].needs_graph or settings.refine
-
-
-def note_margin(settings: PlanSettings, progress: Progress) -> None:
-    """Say where --fn-margin only drops edges."""
-    if settings.fn_margin is not None and not settings.refine:
-        progress.note(f"--fn-margin: {settings.method} alone cannot keep apart pairs that are too hard; add --refine")
 
 
 def find_edges(

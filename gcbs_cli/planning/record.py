@@ -64,8 +64,6 @@ def _method_settings(result: PlanResult, files: tuple[Settings, ...], groups: In
         record["groups_hash"] = permutation_hash(groups)
     if result.refinement is not None:
         record["refinement"] = asdict(result.refinement)
-    if result.too_hard_inside is not None:
-        record["too_hard_inside"] = result.too_hard_inside
     return record
 
 

@@ -11,7 +11,6 @@ from gcbs_cli.settings.plan import (
     WORK_PANEL,
     BscSettings,
     Device,
-    FalseNegativeSettings,
     Method,
     PlanSettings,
     Size,
@@ -78,7 +77,7 @@ class Page(Written, panel=OUTPUT_PANEL):
     """Also write it as one HTML page that works offline."""
 
 
-class GroupFile(Settings, panel=FalseNegativeSettings.panel):
+class GroupFile(Settings, panel="False negatives"):
     """Rows that are kept apart."""
 
     groups: str | None = None
@@ -233,7 +232,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     --groups, share their right answers.
     """
     around: bool = option(False, only_with="train")
-    """Train with settings around the preset, too: other margins, weights, numbers of hard pairs and smaller groups."""
+    """Train with settings around the preset, too: another margin, other numbers of hard pairs and smaller groups."""
     budget: float = option(300.0, gt=0, only_with="train")
     """Seconds for --train; they decide the number of rows, epochs and seeds."""
     trials: Trials = 5

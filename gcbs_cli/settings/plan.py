@@ -22,7 +22,7 @@ MOST_CLUSTERS = 1024
 """Upper limit of the default number of clusters: k-means takes time in proportion."""
 DEFAULT_NEIGHBOURS = {"knn-groups": 500, "neighbours": 3}
 PRESET = "train"
-PRESET_OPTIONS = {"graph": "top-m", "refine": True, "fn_margin": 1.05, "fn_weight": 0.2, "apart_from": 0.98}
+PRESET_OPTIONS = {"graph": "top-m", "top": 32, "refine": True, "fn_margin": DEFAULT_MARGIN, "apart_from": 0.98}
 """What the options are by default with it; benchmarks/RESULTS.md says what was measured."""
 
 GRAPH_PANEL = "Which pairs are hard"
@@ -118,29 +118,22 @@ class GraphSettings(ThresholdSettings, panel=GRAPH_PANEL):
         None, metavar="P:M", expected="P:M such as 30:100, to skip P ranks and keep the next M >= 1"
     )
     """Join two rows only where each is among ranks P to P+M−1 of the other (B3)."""
-
-    @property
-    def uses_threshold(self) -> bool:
-        """Whether t decides the edges."""
-        return self.graph == "quantile" and self.rank_window is None
-
-
-class FalseNegativeSettings(Settings, panel="False negatives"):
-    """Which edges are too hard, since they may be right answers, and what such a pair costs."""
-
     fn_margin: Margin | None = None
-    """An edge is too hard where its similarity is at least this fraction of either row's positive, such as 1.05: it is
-    dropped, and the refinement keeps its rows apart.
+    """A pair is too hard where its similarity is at least this fraction of either row's positive, such as 1: its edge
+    is dropped, and the refinement keeps its rows apart.
     """
     apart_from: Similarity | None = None
     """Keep near duplicates apart where there is room: rows of an edge whose x or y are this similar, such as 0.98."""
-    fn_weight: float = option(1.0, ge=0, le=1000, only_with="fn_margin refine")
-    """What a pair that is too hard costs the refinement if it shares a batch, in nats."""
 
     @property
     def avoids(self) -> bool:
         """Whether some edges are better kept apart."""
         return self.fn_margin is not None or self.apart_from is not None
+
+    @property
+    def uses_threshold(self) -> bool:
+        """Whether t decides the edges."""
+        return self.graph == "quantile" and self.rank_window is None
 
 
 class BatchOrderSettings(Settings, panel="What batches hold"):
@@ -205,15 +198,13 @@ class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
     """Address of the Ray cluster to join; local starts one on this machine."""
 
 
-class PlanSettings(
-    GraphSettings, FalseNegativeSettings, BatchOrderSettings, BscSettings, RankSettings, PlanWorkSettings
-):
+class PlanSettings(GraphSettings, BatchOrderSettings, BscSettings, RankSettings, PlanWorkSettings):
     """Everything that decides a plan, and how it is computed."""
 
     batch_size: int = option(DEFAULT_BATCH_SIZE, "-k", ge=2)
     """Number of pairs that one loss sees together, k."""
     preset: Literal["train"] | None = None
-    """A set of defaults. train: what trained the best models, with negatives hardly harder than the positives;
+    """A set of defaults. train: what trained the best models, with negatives less similar than the positives;
     --dry-run shows the options. [default: none: GCBS's plan]
     """
     method: Method = option("rcm", metavar="METHOD")
@@ -225,7 +216,9 @@ class PlanSettings(
     """The trainer drops the short last batch; changes only what is reported."""
     seed: Seed = 0
     refine: bool = option(False, off="--no-refine")
-    """After the method, swap rows between batches to raise the training loss, until it no longer pays."""
+    """After the method, swap rows between batches, until it no longer pays, to raise their learnable share: the weight
+    that the loss gives to negatives less similar than the positive.
+    """
     no_duplicates: bool = False
     """Rows with equal x or equal y never share a batch."""
 

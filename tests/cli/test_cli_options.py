@@ -120,7 +120,7 @@ def planned(gcbs, *words):
 
 def test_a_preset_comes_after_flags_environment_and_file(gcbs, folder, monkeypatch):
     Path("pyproject.toml").write_text("[tool.gcbs.plan]\npreset = 'train'\nfn-margin = 0.9\n")
-    monkeypatch.setenv("GCBS_PLAN_FN_WEIGHT", "0.5")
+    monkeypatch.setenv("GCBS_PLAN_QUANTILE_METHOD", "exact")
     entry = planned(gcbs, "-k", 16, "--top", 8, "--method", "rcm")
     record = entry["method_settings"]
     assert (entry["method"], record["preset"], entry["graph"]["kind"], entry["graph"]["top"]) == (
@@ -129,10 +129,10 @@ def test_a_preset_comes_after_flags_environment_and_file(gcbs, folder, monkeypat
         "top-m",
         8,
     )
-    assert (record["fn_margin"], record["fn_weight"], record["apart_from"]) == (0.9, 0.5, PRESET_OPTIONS["apart_from"])
+    assert (record["fn_margin"], record["refine"]) == (0.9, PRESET_OPTIONS["refine"])
     assert record["refinement"]["swaps"] > 0
     shown = json.loads(gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json").stdout)["options"]
-    for name, value in (PRESET_OPTIONS | {"method": "rcm", "fn_margin": 0.9, "fn_weight": 0.5, "refine": ""}).items():
+    for name, value in (PRESET_OPTIONS | {"method": "rcm", "fn_margin": 0.9, "refine": ""}).items():
         assert f"--{name.replace('_', '-')} {value}".rstrip() in shown
 
 

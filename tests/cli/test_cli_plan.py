@@ -162,13 +162,6 @@ def test_refined_plan_is_recorded_and_closes_more(gcbs, folder):
     assert "swaps in" in text
 
 
-def test_a_method_that_cannot_keep_suspects_apart_says_so(gcbs, folder):
-    for method in ("rcm", "random"):
-        result = gcbs("plan", "x.npy", "y.npy", "-f", "-k", 16, "--fn-margin", 0.9, "--method", method)
-        said = f"{method} alone cannot keep apart pairs that are too hard; add --refine"
-        assert said in " ".join(result.stderr.split())
-
-
 def test_report_reads_the_groups_again_that_the_manifest_names(gcbs, folder):
     lines = [f"a,{row // 2}" for row in range(300)]
     Path("g.csv").write_text("\n".join(["other,group", *lines]) + "\n")

@@ -5,12 +5,8 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit_data import make_pair
 
-from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs, batches_of
-from gcbs_cli.graph.hard_pairs import weigh
-from gcbs_cli.settings.plan import FalseNegativeSettings
 
 PAIRS = st.integers(1, 30).flatmap(
     lambda nodes: st.tuples(st.just(nodes), st.lists(st.tuples(*[st.integers(0, nodes - 1)] * 2), max_size=4 * nodes))
@@ -52,32 +48,3 @@ def test_rows_of_the_short_batch_that_is_left_out_are_alone():
     assert batch[perm[:8]].tolist() == [0] * 4 + [1] * 4
     assert batch.min() < 0 <= np.sort(batch)[3]
     assert len({number for number in batch[perm[8:]].tolist() if number < 0}) == 3
-
-
-def test_an_edge_as_similar_as_the_margin_of_a_positive_is_too_hard_and_costs_its_weight():
-    pair = make_pair("related", 40)
-    x, y = pair.x.copy(), pair.y.copy()
-    x[1], y[1] = x[0], y[0]  # s_01 = s_00 = s_11, to the last bit
-    pair = PairedRows(x, y)
-    pairs = np.array([[0, 2, 4, 6], [1, 3, 5, 7]], np.int32)
-    graph = adjacency_from_pairs(40, *pairs)
-    found = weigh(graph, pair, FalseNegativeSettings(fn_margin=1.0, fn_weight=0.5))
-    similarity = x.astype(np.float64) @ y.T.astype(np.float64)
-    either = np.maximum(similarity, similarity.T)
-    wanted = [either[i, j] >= min(similarity[i, i], similarity[j, j]) - 1e-7 for i, j in pairs.T]
-    assert wanted[0]
-    rows = graph.row_of_entry()
-    assert {int(row): bool(hard) for row, hard in zip(rows, found.apart, strict=True) if row % 2 == 0} == dict(
-        zip(pairs[0].tolist(), map(bool, wanted), strict=True)
-    )
-    assert np.array_equal(found.costs, np.where(found.apart, np.float32(0.5), 0))
-
-
-def test_pairs_of_which_either_side_is_as_alike_as_asked_are_apart_at_the_cost_of_duplicates():
-    pair = make_pair("at-threshold", 40)  # equal rows have similarity 1, to the last bit
-    graph = adjacency_from_pairs(40, *np.int32(np.triu_indices(40, 1)))
-    found = weigh(graph, pair, FalseNegativeSettings(apart_from=1.0))
-    ends = graph.row_of_entry(), graph.indices
-    equal = [(side[ends[0]] == side[ends[1]]).all(axis=1) for side in (pair.x, pair.y)]
-    assert np.array_equal(found.apart, equal[0] | equal[1])
-    assert np.array_equal(found.costs, np.where(found.apart, np.float32(100), 0))

@@ -15,7 +15,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.graph.hard_pairs import weigh
-from gcbs_cli.orders.swap_gains import log_background, swap_gains
+from gcbs_cli.orders.swap_gains import sample_background, swap_gains
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import byte_products
 from gcbs_cli.products.cpu import CpuBackend
@@ -43,9 +43,10 @@ for largest in (BYTES, FINE):
         sums.update(part.tobytes())
     sums.update(str(threshold.number).encode())
 found["passes"] = sums.hexdigest()
-background = log_background(pair, 0.05, 0)
-gains = swap_gains(weigh(graph, pair, PlanSettings()), pair, 0.05, 64, background)
-found["weights"] = [hashlib.sha256(part.tobytes()).hexdigest() for part in (*background, gains.shares, gains.worth())]
+background = sample_background(pair, 0.05, 0)
+gains = swap_gains(weigh(graph, pair), pair, 0.05, 64, background)
+parts = (*background, gains.shares, gains.base, gains.worth())
+found["weights"] = [hashlib.sha256(part.tobytes()).hexdigest() for part in parts]
 for method, more in {"rcm": {}, "metis": {"graph": "top-m", "refine": True, "fn_margin": 0.95}}.items():
     plan = make_plan(pair, PlanSettings(batch_size=16, device="cpu", method=method, **more))
     found[method] = hashlib.sha256(plan.perm.tobytes()).hexdigest()

@@ -59,7 +59,7 @@ def test_products_are_whole_numbers_which_float16_holds(dim, largest):
     "chosen",
     [
         {"quantile": 0.98},
-        {"quantile": 0.98, "method": "cm", "fn_margin": 0.95, "fn_weight": 0.2, "refine": True},
+        {"quantile": 0.98, "method": "cm", "fn_margin": 0.95, "refine": True},
         {"quantile": 0.98, "quantile_method": "exact"},
         {"graph": "top-m", "top": 4, "refine": True},
         {"rank_window": (2, 8)},

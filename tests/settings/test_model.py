@@ -15,8 +15,8 @@ ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "r
 
 def test_a_part_of_the_settings_keeps_what_was_given_and_changes_are_checked_again():
     settings = PlanSettings(**ASKED)
-    assert settings.only(GraphSettings) == GraphSettings(top=8, rank_window=(3, 9))
-    assert settings.only(GraphSettings).model_fields_set == {"top", "rank_window"}
+    assert settings.only(GraphSettings) == GraphSettings(top=8, rank_window=(3, 9), fn_margin=0.9)
+    assert settings.only(GraphSettings).model_fields_set == {"top", "rank_window", "fn_margin"}
     assert pickle.loads(pickle.dumps(settings)) == settings
     settings = PlanSettings(**ASKED)
     changed = settings.changed(top=4, method="metis")

@@ -183,7 +183,7 @@ class Stream(IterableDataset):
         ({"warm_start": True}, "warm_start"),
         ({"refresh": "step"}, "refresh step: expected epoch or a number of steps"),
         ({"first": "static"}, "first static: expected 'random' or 'plan'"),
-        ({"fn_weight": 5.0, "refine": False}, "fn-weight has no effect without"),
+        ({"top": 5, "graph": "quantile"}, "top has no effect without"),
         ({"loader": DataLoader(Stream(), BATCH)}, "Stream: expected a data set with a length"),
         ({"loader": DataLoader(range(7), BATCH)}, "7 rows are too few"),
         ({"embed": None}, "plan, embed: expected one"),

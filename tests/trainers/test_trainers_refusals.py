@@ -87,7 +87,7 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
         (sentence_trainer, {"dataset": BOTH | {"c": PAIRS.select(range(6))}}, {}, "data set c: .*6 rows are too few"),
         (sentence_trainer, {}, {"plan": ORDER, "batch_size": BATCH, "embed": len}, "plan, embed: expected one"),
         (sentence_trainer, {"dataset": BOTH}, {"plan": {"a": ORDER}}, "expected one for each data set"),
-        (sentence_trainer, {}, {"refine": False, "fn_weight": 3.0}, "fn-weight has no effect"),
+        (sentence_trainer, {}, {"graph": "quantile", "top": 3}, "top has no effect"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_before_any_compute(make, made, asked, said, tmp_path):

@@ -17,7 +17,7 @@ from gcbs_cli.planning.parts.part import Engine, PartTask, plan_here
 from gcbs_cli.planning.parts.partition import SAMPLE_ROWS, Partition, learn_centres, make_partition
 from gcbs_cli.planning.parts.ray_engine import plan_on_ray
 from gcbs_cli.planning.parts.scattered import scattered
-from gcbs_cli.planning.plan import PlanResult, note_margin
+from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.products.devices import choose_backend, devices_named
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.settings.plan import MOST_PARTS, PlanSettings, PlanWorkSettings
@@ -55,7 +55,6 @@ def plan_in_parts(
     clock = Stopwatch(progress)
     progress = clock.watcher
     METHODS[settings.method].check()
-    note_margin(settings, progress)
     backend = choose_backend("cpu" if settings.engine == "ray" else settings.device, settings.chunk_rows)
     count = _part_count(stream, settings, backend)
     forecast = _forecast(stream, settings, backend, count)
@@ -74,13 +73,11 @@ def plan_in_parts(
     perm = np.concatenate([rows[plan.perm] for rows, plan in zip(partition, plans, strict=True)])
     if settings.shuffle_batches:
         perm = shuffle_groups(perm, settings.batch_size, settings.seed)
-    too_hard = [plan.too_hard_inside for plan in plans if plan.too_hard_inside is not None]
     return PlanResult(
         perm,
         settings,
         ", ".join(sorted({plan.device for plan in plans})),
         seconds=clock.seconds,
-        too_hard_inside=sum(too_hard) if too_hard else None,
         partitions=_record(partition, plans),
     )
 
