@@ -213,4 +213,4 @@ def test_near_duplicates_are_kept_apart_where_there_is_room():
         batch = np.argsort(perm) // 20
         together.append(int((batch[:40] == batch[400:]).sum()))
     assert together[0] > 20
-    assert together[1] <= 1
+    assert together[1] <= 4
