@@ -81,6 +81,8 @@ def _lines(stamp: FileStamp, file: BinaryIO, *, quoted: bool) -> Iterator[tuple[
     # In pieces: what follows a quote that is left open, or has no line ends at all, is not held in memory.
     for piece in iter(partial(file.readline, _PIECE_BYTES), b""):
         position += len(piece)
+        if b"\0" in piece:
+            raise BadInput(f"{stamp.shown}: found a NUL, expected text in UTF-8; convert it")
         is_filled = is_filled or piece not in (b"\n", b"\r\n")
         if quoted:
             quotes += piece.count(b'"')
@@ -98,6 +100,9 @@ def _samples(stamp: FileStamp, file: BinaryIO) -> Iterable[tuple[int, int]]:
     try:
         archive = tarfile.TarFile(fileobj=file)
         members = archive.getmembers()
+        file.seek(archive.offset)
+        if any(piece.strip(b"\0") for piece in iter(partial(file.read, _PIECE_BYTES), b"")):
+            raise tarfile.ReadError("data after its end: a damaged header, or another archive")
     except tarfile.TarError as error:
         raise BadInput(f"{stamp.shown}: not a tar archive, or damaged: {one_line(error)}") from None
     starts = [next(sample).offset for _, sample in groupby(members, _sample_name)]

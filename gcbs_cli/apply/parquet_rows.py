@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 
 from gcbs_cli.apply.byte_rows import Write
 from gcbs_cli.data.files import FileStamp
-from gcbs_cli.data.tables import open_table, read_batches
+from gcbs_cli.data.tables import ROWS_AT_ONCE, open_table, read_batches
 from gcbs_cli.system.arrays import Ints
 
-_BATCH_ROWS = 256
 _COPIES = 4
 """How often a row lies in memory: as read, in order, encoded, and what Arrow rounds up (measured)."""
 
@@ -32,7 +31,7 @@ class ParquetRows:
                 self.layouts.append(table.schema_arrow)
                 self.counts.append(table.metadata.num_rows)
                 # All rows are looked at: what they take in memory, neither the file nor the first ones tell.
-                for batch in read_batches(table, _BATCH_ROWS):
+                for batch in read_batches(table, ROWS_AT_ONCE):
                     sizes.append(np.full(len(batch), _COPIES * (batch.nbytes // len(batch) + 1)))
                 self._group_rows.append(table.metadata.num_rows // max(1, table.num_row_groups) + 1)
         self.row_bytes = np.concatenate(sizes)
@@ -45,7 +44,7 @@ class ParquetRows:
         first = 0
         for stamp in self._stamps:
             with open_table(stamp) as table:
-                for batch in read_batches(table, _BATCH_ROWS):
+                for batch in read_batches(table, ROWS_AT_ONCE):
                     start, stop = np.searchsorted(rising, (first, first + len(batch)))
                     parts.append(batch.take(rising[start:stop] - first))
                     first += len(batch)

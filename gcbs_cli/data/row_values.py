@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from io import TextIOWrapper
 from itertools import chain, islice
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource, choose_column
-from gcbs_cli.data.tables import open_table, read_column
+from gcbs_cli.data.tables import ROWS_AT_ONCE, open_table, read_column
 from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput
 
@@ -27,8 +26,6 @@ _WORDS = {"true": "1", "false": "0"}
 
 _NO_ID = ("", "none", "null", "nan", "-1", "-1.0")
 """What files hold, in any case, where a row has no id."""
-
-_ROWS_AT_ONCE = 8192
 
 
 def text_of(value: Any) -> str:
@@ -128,17 +125,19 @@ def _choose(names: list[str], stamp: FileStamp, column: str | None) -> str:
     return choose_column(stamp, names, column, likely, advice)
 
 
-@contextmanager
-def _open_text(stamp: FileStamp) -> Iterator[TextIOWrapper]:
-    r"""Give the lines of a text, each with its end, which is \n alone."""
+def _lines(stamp: FileStamp) -> Iterator[str]:
+    r"""Yield the lines of a text, each with its end, which is \n alone."""
     with open_unchanged(stamp) as file:
-        yield TextIOWrapper(file, "utf-8-sig", newline="\n")  # -sig: an editor's mark at the start is no letter
+        lines = TextIOWrapper(file, "utf-8-sig", newline="\n")  # -sig: an editor's mark at the start is no letter
+        for line in lines:
+            if "\0" in line:
+                raise ValueError("found a NUL, expected text in UTF-8")
+            yield line
 
 
 def _read_text(stamp: FileStamp, column: str | None) -> Iterator[str]:
-    with _open_text(stamp) as lines:
-        for line in lines:
-            yield line.removesuffix("\n").removesuffix("\r")
+    for line in _lines(stamp):
+        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def _read_npy(stamp: FileStamp, column: str | None) -> Iterator[Any]:
@@ -148,32 +147,30 @@ def _read_npy(stamp: FileStamp, column: str | None) -> Iterator[Any]:
 def _read_table(stamp: FileStamp, column: str | None) -> Iterator[Any]:
     with open_table(stamp) as table:
         name = _choose(table.schema_arrow.names, stamp, column)
-        for values in read_column(table, name, _ROWS_AT_ONCE):
+        for values in read_column(table, name, ROWS_AT_ONCE):
             yield from values.to_pylist()
 
 
 def _read_jsonl(stamp: FileStamp, column: str | None) -> Iterator[Any]:
     """Yield the values of objects, or values that stand by themselves; pyarrow.json takes dates for times."""
-    with _open_text(stamp) as lines:
-        for number, line in enumerate(filter(str.strip, lines)):
-            value = json.loads(line)
-            if number == 0 and isinstance(value, dict):
-                column = _choose(list(value), stamp, column)
-            if column is not None and not isinstance(value, dict):
-                raise ValueError(f"value {number + 1} is no object")
-            yield value if column is None else value.get(column)
+    for number, line in enumerate(filter(str.strip, _lines(stamp))):
+        value = json.loads(line)
+        if number == 0 and isinstance(value, dict):
+            column = _choose(list(value), stamp, column)
+        if column is not None and not isinstance(value, dict):
+            raise ValueError(f"value {number + 1} is no object")
+        yield value if column is None else value.get(column)
 
 
 def _read_csv(stamp: FileStamp, column: str | None) -> Iterator[str]:
     """Yield the values of a column; pyarrow.csv would take rows after a quote that is left open for one value."""
     csv.field_size_limit(sys.maxsize)  # texts may be long
-    with _open_text(stamp) as text:
-        lines = csv.reader(text, strict=True)
-        names = next(lines, [])
-        name = _choose(names, stamp, column)
-        for line in lines:
-            if line or len(names) == 1:  # an empty line is an empty value where there is but one column
-                yield dict(zip(names, line or [""], strict=True))[name]
+    lines = csv.reader(_lines(stamp), strict=True)
+    names = next(lines, [])
+    name = _choose(names, stamp, column)
+    for line in lines:
+        if line or len(names) == 1:  # an empty line is an empty value where there is but one column
+            yield dict(zip(names, line or [""], strict=True))[name]
 
 
 READERS: dict[str, Callable[[FileStamp, str | None], Iterator[Any]]] = {

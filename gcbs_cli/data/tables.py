@@ -20,6 +20,9 @@ _STREAM_BYTES = 1024 * 1024
 _DECODER_SHARE = 8
 """Decoding holds six times a batch beside it, so a batch is an eighth of the block that was asked for."""
 
+ROWS_AT_ONCE = 32
+"""Rows of a batch of texts, of which neither the file nor the first ones tell how long they are."""
+
 _PROBED_ROWS = 16
 """Rows of a batch when only the width of the lists is looked for."""
 
@@ -30,13 +33,14 @@ _ELEMENT_TYPES = {"halffloat": "float16", "float": "float32", "double": "float64
 def open_table(stamp: FileStamp) -> Iterator[Any]:
     """Give the open `pyarrow.parquet.ParquetFile`; whatever goes wrong within becomes a BadInput that names the file.
 
-    Read, never mapped: a mapped file that becomes shorter would end the process.
+    Read, never mapped: a mapped file that becomes shorter would end the process. In nanoseconds, the old timestamps
+    (INT96) of the year 9999 would wrap round.
     """
     import pyarrow.parquet as pq
 
     with open_unchanged(stamp) as file:
         try:
-            yield pq.ParquetFile(file, buffer_size=_STREAM_BYTES, pre_buffer=False)
+            yield pq.ParquetFile(file, buffer_size=_STREAM_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us")
         except BadInput:
             raise
         except Exception as error:  # damaged bytes have the library raise whatever it can

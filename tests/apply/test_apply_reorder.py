@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,9 @@ from running import run_gcbs, run_python
 
 from gcbs_cli.apply import reorder as reordering
 from gcbs_cli.apply.files import find_files
+from gcbs_cli.apply.parquet_rows import ParquetRows
 from gcbs_cli.apply.reorder import reorder
+from gcbs_cli.data.files import stamp_file
 from gcbs_cli.system.errors import BadInput
 
 ROWS = 500
@@ -59,6 +62,13 @@ def tar_of(samples):
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return file.getvalue()
+
+
+def damaged_tar():
+    """Three samples of two blocks each; the second header has another checksum."""
+    archive = bytearray(tar_of([[(f"{name}.txt", b"text")] for name in "abc"]))
+    archive[1024] ^= 1
+    return bytes(archive)
 
 
 @MODES
@@ -173,6 +183,9 @@ def test_line_ends(given, expected, tmp_path):
         ("d.jsonl", b"a\nb\nc\nd\n", "4 rows, the plan 3"),
         ("d.csv", b'h\na\n"b\nc\n', "ends inside quotes"),
         ("d.parquet", b"nonsense", "a whole Parquet file"),
+        ("d.jsonl", "a\nb\nc\n".encode("utf-16-le"), "found a NUL, expected text in UTF-8"),
+        ("d.tar", 2 * tar_of([[("a.txt", b"a")], [("b.txt", b"b")]]), "data after its end"),
+        ("d.tar", damaged_tar(), "data after its end"),
         ("d.jsonl", b"", "the data has 0 rows, the plan 3"),
         ("d.txt", b"a\n", "expected files of one kind"),
     ],
@@ -182,6 +195,21 @@ def test_what_does_not_fit_is_refused_and_nothing_written(name, content, said, t
     with pytest.raises(BadInput, match=said):
         run(np.array([2, 0, 1]), tmp_path / name, tmp_path / f"out{Path(name).suffix}")
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_long_rows_after_short_ones_count_as_long(tmp_path):
+    pq.write_table(pa.table({"text": ["short"] * 1000 + ["long" * 1000] * 100}), tmp_path / "d.parquet")
+    sizes = ParquetRows([stamp_file(str(tmp_path / "d.parquet"))]).row_bytes
+    assert sizes[:900].max() < 200
+    assert sizes[-90:].min() > 4000
+
+
+def test_timestamps_of_any_year_stay_what_they_are(tmp_path):
+    moments = [datetime(9999, 12, 31), datetime(1, 1, 1), datetime(2024, 2, 29, 1, 2, 3, 456789)]
+    table = pa.table({"at": pa.array(moments, pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "d.parquet", use_deprecated_int96_timestamps=True)
+    run(np.array([2, 0, 1]), tmp_path / "d.parquet", tmp_path / "o.parquet")
+    assert pq.read_table(tmp_path / "o.parquet")["at"].to_pylist() == [moments[row] for row in (2, 0, 1)]
 
 
 def test_dictionaries_inside_other_columns_are_reordered_too(tmp_path):
@@ -217,6 +245,7 @@ LARGE_ROWS = 150_000  # 300 MB
 PEAK = """
 import re, sys
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from gcbs_cli.cli.app import main
 with suppress(SystemExit):

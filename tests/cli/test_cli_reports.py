@@ -77,16 +77,6 @@ def test_rows_without_an_id_are_in_no_group(gcbs, folder):
     assert 0 < grouped - plain <= 20 * 19 / 2
 
 
-def test_the_plan_says_which_columns(gcbs, sample):
-    table = pq.read_table("pairs.parquet")
-    names = {"x": "query emb", "y": "doc_emb"}
-    pq.write_table(table.rename_columns([names.get(name, name) for name in table.column_names]), "own.parquet")
-    gcbs("plan", "own.parquet", "--x-column", "query emb", "--y-column", "doc_emb", "-o", "perm.npy", "-q")
-    own = json.loads(gcbs("report", "own.parquet", "-p", "perm.npy", "--json").stdout)
-    assert own["loss"] == json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)["loss"]
-    assert gcbs("check", "-p", "perm.npy", "own.parquet").exit_code == 0
-
-
 @pytest.fixture(scope="module")
 def made(gcbs, tmp_path_factory):
     """Three epochs, of which the eleventh has a random plan; plans lie beside the reports."""

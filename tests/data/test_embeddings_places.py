@@ -1,5 +1,7 @@
 """Embeddings in linked and partitioned folders and at remote addresses: always the same rows."""
 
+import csv
+import io
 import json
 import socket
 import sys
@@ -15,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedding_files import read_unit_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from running import LONGEST_WAIT
 
 from gcbs_cli.data import remote
@@ -94,6 +98,7 @@ ODD_FILES = {
 }
 DAMAGED = {
     "wide.txt": "a\nb\n".encode("utf-16"),
+    "wide without a mark.txt": "a\nb\n".encode("utf-16-le"),
     "no object.jsonl": b'null\n{"id": 1}\n',
     "a later one.jsonl": b'{"id": 1}\n"b"\n',
     "an open quote.csv": b'id,t\na,"b\nc,d\n',
@@ -107,6 +112,49 @@ def test_marks_ends_of_lines_and_rows_without_an_id(tmp_path, name):
     (tmp_path / name).write_bytes(data)
     column = "id" if Path(name).suffix in WITH_COLUMNS else None
     assert ids_of(read_row_values(str(tmp_path / name), "--groups", column)).tolist() == numbers
+
+
+def read_by_the_standard_library(suffix, text):
+    """The values of the column `id`, or of all lines of plain text."""
+    if suffix == ".csv":
+        return [row["id"] for row in csv.DictReader(io.StringIO(text, newline=""), strict=True)]
+    lines = text.split("\n")
+    if suffix == ".jsonl":
+        return [json.loads(line)["id"] for line in lines if line.strip()]
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+TEXTS = st.text("a,\"' \t\r\n\0\x0b\x0c\x1c\x85\u2028é😀\ufeff", max_size=6)
+
+
+@given(
+    st.lists(TEXTS | st.none(), min_size=2, max_size=9),
+    st.sampled_from([".txt", ".csv", ".jsonl"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["utf-8", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "latin-1"]),
+    st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_values_are_those_of_the_standard_library_or_refused(tmp_path_factory, values, suffix, end, encoding, is_ended):
+    if suffix == ".csv":
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL)
+        writer.writerows([["t", "id"], *(["a\nb", value] for value in values)])
+        text = text.getvalue()
+    elif suffix == ".jsonl":
+        text = "".join(json.dumps({"t": 1, "id": value}, ensure_ascii=False) + end for value in values)
+    else:
+        text = "".join((value or "").replace("\n", "") + end for value in values)
+    text = text if is_ended else text.removesuffix(end)
+    path = tmp_path_factory.getbasetemp() / f"values{suffix}"
+    path.write_bytes(text.encode(encoding, errors="replace"))
+    column = None if suffix == ".txt" else "id"
+    try:
+        found = read_row_values(str(path), "--groups", column)
+    except BadInput:
+        assert "\0" in text or encoding not in ("utf-8", "utf-8-sig")
+    else:
+        assert found == read_by_the_standard_library(suffix, path.read_bytes().decode("utf-8-sig"))
 
 
 @pytest.mark.parametrize("name", DAMAGED)
