@@ -6,7 +6,6 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from running import SAMPLE
 
