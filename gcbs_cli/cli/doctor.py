@@ -50,11 +50,11 @@ def examine() -> dict[str, Any]:
 
 def forecast(rows: int, dim: int) -> dict[str, Any]:
     """About how many entries above the quantile and how much memory a plan takes; `fits` in what is free here."""
-    from gcbs_cli.planning.memory import entries_by_quantile, forecast_plan
+    from gcbs_cli.planning.memory import forecast_plan
     from gcbs_cli.products.devices import choose_backend
 
     settings = PlanSettings()
-    expected = forecast_plan(rows, dim, settings, choose_backend("cpu"), entries_by_quantile(rows, settings))
+    expected = forecast_plan(rows, dim, settings, choose_backend("cpu"))
     return {
         "rows": rows,
         "dim": dim,

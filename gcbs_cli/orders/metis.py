@@ -22,30 +22,26 @@ def plan_metis(graph: Adjacency, worth: Float32s, batch_size: int, seed: int) ->
 
     worth: (2E,) what each stored entry of the graph is worth inside a batch, the same both ways.
     """
+    import pymetis
+
     count = -(-graph.nodes // batch_size)
     if count == 1 or graph.edges == 0:
         return np.arange(graph.nodes)
-    part = _partition(graph, worth, count, seed)
-    sizes = np.full(count, batch_size)
-    sizes[np.argmin(np.bincount(part, minlength=count))] = graph.nodes - batch_size * (count - 1)
-    part = fit_parts(part, sizes, graph, worth)
-    order = _order_of_parts(part, count, graph)
-    order = order[np.argsort(sizes[order] < batch_size, kind="stable")]
-    return np.argsort(inverse(order)[part], kind="stable")
-
-
-def _partition(graph: Adjacency, worth: Float32s, count: int, seed: int) -> Ints:
-    import pymetis
-
     # int64 arrays are read where they lie; lists of numbers would take 80 bytes an entry.
-    _, part = pymetis.part_graph(
+    _, parts = pymetis.part_graph(
         count,
         adjacency=pymetis.CSRAdjacency(adj_starts=graph.indptr, adjacent=graph.indices.astype(np.int64)),
         eweights=np.maximum(1, np.rint(worth * WEIGHT_UNITS)).astype(np.int64),
         recursive=False,
         options=pymetis.Options(seed=seed % (1 << 31)),
     )
-    return np.asarray(part, np.int64)
+    part = np.asarray(parts, np.int64)
+    sizes = np.full(count, batch_size)
+    sizes[np.argmin(np.bincount(part, minlength=count))] = graph.nodes - batch_size * (count - 1)
+    part = fit_parts(part, sizes, graph, worth)
+    order = _order_of_parts(part, count, graph)
+    order = order[np.argsort(sizes[order] < batch_size, kind="stable")]
+    return np.argsort(inverse(order)[part], kind="stable")
 
 
 def fit_parts(part: Ints, sizes: Ints, graph: Adjacency, worth: Float32s) -> Ints:

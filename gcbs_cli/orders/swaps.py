@@ -219,18 +219,16 @@ def _gather(u: int, at: int, state: State, values: Floats, scratch: Scratch) -> 
 def _partner(u: int, order: Order, state: State, scratch: Scratch) -> int:
     """The first row whose place gains enough for u; −1 for none."""
     partner = -1
-    place = order.place[u]
     _look_around(u, order, state, scratch)
     for _ in range(TARGETS):
         there = _best_batch(u, order, state, scratch.worth)
         if there < 0:
             break
-        p = _best_to_leave(u, there, order, state.own, scratch)
-        if p >= 0:
-            estimate = scratch.worth[there] - state.own[place] + scratch.joins[p] - state.own[p] - scratch.near[p]
-            if estimate > 0.0 and gain_of_swap(u, order.perm[p], order.batch, state) > LEAST_GAIN:
-                partner = order.perm[p]
-                break
+        v, value = _best_to_leave(u, there, order, state.own, scratch)
+        estimate = scratch.worth[there] - state.own[order.place[u]] + value
+        if estimate > 0.0 and gain_of_swap(u, v, order.batch, state) > LEAST_GAIN:
+            partner = v
+            break
         scratch.worth[there] = -np.inf
     _clear(u, order.place, state, scratch.near)
     _clear(u, order.batch, state, scratch.worth)
@@ -267,16 +265,16 @@ def _best_batch(u: int, order: Order, state: State, worth: Floats) -> int:
 
 
 @compiled
-def _best_to_leave(u: int, there: int, order: Order, own: Floats, scratch: Scratch) -> int:
-    """The place in a batch of the row that u had best change places with; −1 where labels allow none."""
+def _best_to_leave(u: int, there: int, order: Order, own: Floats, scratch: Scratch) -> tuple[int, float]:
+    """The row of a batch that u had best change places with, and what it gains; −1 and −∞ where labels allow none."""
     best = -1
     most = -np.inf
     for p in places_of(there, order):
         value = scratch.joins[p] - own[p] - scratch.near[p]
         if value > most and may_swap(u, order.perm[p], order):
-            best = p
+            best = order.perm[p]
             most = value
-    return best
+    return best, most
 
 
 @compiled

@@ -73,9 +73,11 @@ def entries_above(pairs: PairedRows, settings: ThresholdSettings, seed: int) -> 
     return round(share * pairs.rows * (pairs.rows - 1))
 
 
-def forecast_plan(rows: int, dim: int, settings: PlanSettings, backend: Backend, above: int) -> MemoryForecast:
-    """Memory of a plan of N rows; above: entries above t, which count where t decides the edges."""
-    entries = above
+def forecast_plan(
+    rows: int, dim: int, settings: PlanSettings, backend: Backend, above: int | None = None
+) -> MemoryForecast:
+    """Memory of a plan of N rows; above: entries above t, by default those of the quantile."""
+    entries = entries_by_quantile(rows, settings) if above is None else above
     if settings.rank_window is not None:
         entries = rows * settings.rank_window[1]
     elif settings.graph == "top-m":

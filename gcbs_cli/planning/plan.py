@@ -1,7 +1,7 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,11 +44,11 @@ class PlanResult:
     """(N,) row numbers: batch b is `perm[b*k:(b+1)*k]`."""
     settings: PlanSettings
     device: str
+    seconds: dict[str, float]
+    """By step."""
     threshold: Threshold | None = None
     """None where no graph was needed, and of a plan in parts, each of which has its own."""
     figures: GraphFigures | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-    """By step."""
     refinement: Refinement | None = None
     """What swaps did, where they were asked for."""
     partitions: PartitionsRecord | None = None
@@ -91,7 +91,7 @@ def make_plan(
         # Groups of one row are mixed at random in any case.
         perm = plan_random(pairs.rows, settings.seed) if inputs.batch_size == 1 else method.order(inputs)
     perm, refinement = finish(perm, inputs, labels, clock)
-    result = PlanResult(perm, settings, backend.name, seconds=clock.seconds, refinement=refinement)
+    result = PlanResult(perm, settings, backend.name, clock.seconds, refinement=refinement)
     if hard is None or edges is None:
         return result
     with clock.step("measures"):

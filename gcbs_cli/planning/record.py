@@ -8,7 +8,7 @@ from gcbs_cli import __version__
 from gcbs_cli.data.files import shown
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import InputsRecord, Manifest, QuantileRecord, permutation_hash
-from gcbs_cli.planning.plan import PlanResult
+from gcbs_cli.planning.plan import PlanResult, makes_graph
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.version import installed
@@ -69,8 +69,8 @@ def _method_settings(result: PlanResult, files: tuple[Settings, ...], groups: In
 
 def _quantile(result: PlanResult, rows: int) -> QuantileRecord | None:
     """How t was found, in one graph or in each part; None without a graph."""
-    threshold, settings, parts = result.threshold, result.settings, result.partitions
-    if threshold is None and (parts is None or parts.thresholds is None):
+    threshold, settings = result.threshold, result.settings
+    if not makes_graph(settings):
         return None
     record: dict[str, Any] = {
         "method": settings.quantile_method if settings.threshold is None else "given",
@@ -79,9 +79,11 @@ def _quantile(result: PlanResult, rows: int) -> QuantileRecord | None:
         "threshold": settings.threshold,
     }
     if threshold is not None and result.figures is not None:
-        record["threshold"] = threshold.similarity
-        record["number"] = threshold.number
-        record["achieved"] = result.figures.achieved_quantile
-        record["interval"] = threshold.interval
-        record["sampled_rows"] = threshold.sampled or None
+        record |= {
+            "threshold": threshold.similarity,
+            "number": threshold.number,
+            "achieved": result.figures.achieved_quantile,
+            "interval": threshold.interval,
+            "sampled_rows": threshold.sampled or None,
+        }
     return QuantileRecord(**record)

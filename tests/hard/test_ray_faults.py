@@ -22,7 +22,6 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.parts import ray_engine
 from gcbs_cli.planning.parts.part import plan_part
 from gcbs_cli.planning.parts.plan import plan_in_parts
-from gcbs_cli.planning.parts.ray_engine import plan_on_ray
 from gcbs_cli.settings.plan import PlanSettings
 
 ray = pytest.importorskip("ray")
@@ -132,8 +131,8 @@ def test_nodes_that_die_at_random_moments_change_no_plan(data, cluster, seeds):
     with ThreadPoolExecutor(1) as pool:
         for _ in seeds(10):
             stream, began = PairStream(*open_pair("x.npy", "y.npy")), time.monotonic()
-            settings = PlanSettings(partitions=PARTS, batch_size=32)
-            planned = pool.submit(plan_in_parts, stream, settings, engine=plan_on_ray)
+            settings = PlanSettings(partitions=PARTS, batch_size=32, engine="ray")
+            planned = pool.submit(plan_in_parts, stream, settings)
             time.sleep(moments.uniform(0.0, lasts))
             nodes_of.remove_node(nodes.pop(moments.randrange(len(nodes))), allow_graceful=False)
             assert np.array_equal(planned.result(LONGEST).perm, local)
@@ -165,9 +164,10 @@ def test_a_killed_node_costs_only_its_parts(data, cluster, monkeypatch):
     second = nodes.add_node(**NODE, resources={"second": 1.0})
     nodes.wait_for_nodes(timeout=LONGEST)
     ray.init(address=nodes.address, log_to_driver=False, configure_logging=False)
-    stream, settings = PairStream(*open_pair("x.npy", "y.npy")), PlanSettings(partitions=PARTS, batch_size=32)
+    stream = PairStream(*open_pair("x.npy", "y.npy"))
+    settings = PlanSettings(partitions=PARTS, batch_size=32, engine="ray")
     with ThreadPoolExecutor(1) as pool:
-        planned = pool.submit(plan_in_parts, stream, settings, engine=plan_on_ray)
+        planned = pool.submit(plan_in_parts, stream, settings)
         wait_for(data / "reached")
         nodes.remove_node(second, allow_graceful=False)
         assert np.array_equal(planned.result(LONGEST).perm, np.load("local.npy"))

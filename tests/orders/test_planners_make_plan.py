@@ -5,7 +5,7 @@ import pytest
 import reference
 from unit_data import grid_matrix, make_pair
 
-from gcbs_cli.planning.memory import entries_by_quantile, forecast_plan, forecast_plans
+from gcbs_cli.planning.memory import forecast_plan, forecast_plans
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.devices import choose_backend
@@ -141,7 +141,7 @@ def test_more_edges_than_there_is_room_for_end_the_pass(monkeypatch):
 
 
 def test_a_million_rows_of_768_dimensions_fit_into_16_gib_by_default():
-    forecast = forecast_plan(10**6, 768, PlanSettings(), CpuBackend(16), entries_by_quantile(10**6, PlanSettings()))
+    forecast = forecast_plan(10**6, 768, PlanSettings(), CpuBackend(16))
     assert forecast.bytes < 16 * 2**30
 
 

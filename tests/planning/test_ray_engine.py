@@ -28,7 +28,7 @@ def test_no_cluster_is_one_clear_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr(ray, "init", none_there)
     with pytest.raises(BadInput, match="--address auto: no Ray cluster answers .*--address local"):
-        list(ray_engine.plan_on_ray([], lambda part: None))
+        list(ray_engine.plan_on_ray([], lambda part: None, "auto"))
 
 
 def test_what_ray_prints_does_not_reach_stdout(monkeypatch, capsys):

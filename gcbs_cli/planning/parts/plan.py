@@ -12,7 +12,7 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.orders import METHODS
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.plan_file.manifest import PartitionsRecord
-from gcbs_cli.planning.memory import MemoryForecast, check_memory, entries_by_quantile, fixed_bytes, forecast_plan
+from gcbs_cli.planning.memory import MemoryForecast, check_memory, fixed_bytes, forecast_plan
 from gcbs_cli.planning.parts.part import Engine, PartTask, plan_here
 from gcbs_cli.planning.parts.partition import SAMPLE_ROWS, Partition, learn_centres, make_partition
 from gcbs_cli.planning.parts.ray_engine import plan_on_ray
@@ -42,16 +42,15 @@ def plan_in_parts(
     groups: Ints | None = None,
     texts: Sequence[str] | None = None,
     beside: Path | None = None,
-    engine: Engine | None = None,
 ) -> PlanResult:
     """Plan all rows in `settings.partitions` parts, holding the rows of one part at a time.
 
     beside: the output, next to which the rows lie on disk in the order of their parts meanwhile (None: the temporary
-    folder); engine: by default that of the settings. The other arguments are those of `make_plan`. The permutation
-    depends on neither engine, device nor tile size.
+    folder). The other arguments are those of `make_plan`. The permutation depends on neither engine, device nor tile
+    size.
     Raises BadInput where settings and data do not fit, before any part is planned as far as it can be known.
     """
-    engine = engine or engine_of(settings)
+    engine = engine_of(settings)
     clock = Stopwatch(progress)
     progress = clock.watcher
     METHODS[settings.method].check()
@@ -77,7 +76,7 @@ def plan_in_parts(
         perm,
         settings,
         ", ".join(sorted({plan.device for plan in plans})),
-        seconds=clock.seconds,
+        clock.seconds,
         partitions=_record(partition, plans),
     )
 
@@ -106,7 +105,7 @@ def _part_count(stream: PairStream, settings: PlanSettings, backend: Backend) ->
 def _forecast(stream: PairStream, settings: PlanSettings, backend: Backend, parts: int) -> MemoryForecast:
     """What the whole takes at once: its bookkeeping, and the largest part that may come or the sample for centres."""
     largest = ceil(stream.rows / parts) + settings.batch_size
-    part = forecast_plan(largest, stream.dim, settings, backend, entries_by_quantile(largest, settings))
+    part = forecast_plan(largest, stream.dim, settings, backend)
     if settings.engine == "ray":  # the graphs lie on machines that look at their own memory
         part = replace(part, entries=0)
     sample = BYTES_PER_SAMPLED * min(stream.rows, SAMPLE_ROWS) * (stream.dim + parts)

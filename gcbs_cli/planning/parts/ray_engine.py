@@ -25,7 +25,7 @@ IN_FLIGHT_PER_CPU = 2
 """Parts in the object store at once, for each core of the cluster."""
 
 
-def plan_on_ray(tasks: Sequence[PartTask], read: ReadPart, address: str = "auto") -> Iterator[PlanResult]:
+def plan_on_ray(tasks: Sequence[PartTask], read: ReadPart, address: str) -> Iterator[PlanResult]:
     """The plans of the parts, in their order: each takes one core of the cluster, or one GPU with --device cuda.
 
     Raises BadInput where Ray is not installed or there is no cluster, and GcbsError where a task lost all its workers.
