@@ -34,10 +34,10 @@ TOLERANCE = 1e-3
 """Largest difference of two equal losses in float32: a share of the loss, or of one nat if that is more."""
 HALF_TOLERANCE = 0.05
 """Largest difference where the trainer computes in 16 bits."""
-DRAWS = 8
+DRAWS = 16
 """How often a batch is embedded with dropout, where the reported loss has it, too."""
 DROPOUT_DEVIATIONS = 6
-"""Largest difference in standard deviations of these, on top: one in a thousand good losses differs by more."""
+"""Largest difference in standard deviations of these, on top: less than one in 300 good losses differs by more."""
 
 _FEW = 16
 """Rows that are embedded in two orders."""
