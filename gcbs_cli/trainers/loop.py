@@ -98,7 +98,7 @@ class PlannedLoader:
         if planner is None:
             return
         if not callable(loss):
-            self.check.compare(float(loss), DRAWS)
+            self.check.compare(float(torch.as_tensor(loss).detach()), DRAWS)
             return
         with torch.no_grad(), evaluating(planner.embedder.model):
             self.check.compare(float(loss()))
