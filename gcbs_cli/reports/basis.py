@@ -41,7 +41,7 @@ class RowFacts:
 
 ADVICE = "use fewer rows, in gcbs report by --rows"
 """What lowers the memory of a report."""
-BYTES_PER_HARDEST = 16
+BYTES_PER_HARDEST = 12
 """For an entry on a list of the hardest, for the oracle."""
 BYTES_OF_SUMS = 200
 """For the sums of a row at each temperature, in both directions, with and without suspected pairs."""
