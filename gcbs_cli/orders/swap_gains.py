@@ -96,8 +96,7 @@ def swap_gains(
 def _share(exponent: Floats, background: Floats, total: Floats) -> Floats:
     """(E,) (e^exponent − e^background) / e^total, at least 0."""
     pair = np.exp(np.minimum(exponent - total, LARGEST_EXPONENT))
-    average = np.exp(np.minimum(background - total, LARGEST_EXPONENT))
-    return _settled(np.maximum(pair - average, 0.0))
+    return _settled(np.maximum(pair - np.exp(background - total), 0.0))
 
 
 def sample_background(pairs: PairedRows, temperature: float, seed: int) -> Background:

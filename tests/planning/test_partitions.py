@@ -158,7 +158,7 @@ def test_a_plan_in_parts_of_columns_can_be_checked(gcbs, tmp_path, monkeypatch):
     pq.write_table(pa.table(columns), "pairs.parquet")
     words = ("pairs.parquet", "--x-column", "left", "--y-column", "right")
     assert gcbs("plan", *words, "--partitions", "4", "-o", "perm.npy").exit_code == 0
-    assert gcbs("check", "-p", "perm.npy", "pairs.parquet").exit_code == 0
+    assert gcbs("check", "-p", "perm.npy", *words).exit_code == 0
 
 
 def test_a_disk_without_room_for_the_rows_is_refused_before_they_are_written(monkeypatch):
