@@ -4,17 +4,14 @@ import typer
 
 from gcbs_cli.cli.inputs import open_inputs
 from gcbs_cli.cli.output import Output, say
-from gcbs_cli.plan_file.manifest import read_manifest
-from gcbs_cli.plan_file.permutation import read_permutation
-from gcbs_cli.plan_file.plans import check_plan
+from gcbs_cli.plan_file.plans import check_plan, read_plan
 from gcbs_cli.settings.others import Check, Inputs
 
 
 def check(settings: Check) -> None:
     """Check, print the findings, and exit with 1 when something is wrong."""
     out = Output(settings)
-    perm = read_permutation(settings.perm)
-    manifest = read_manifest(settings.perm)
+    perm, manifest = read_plan(settings.perm)
     stream = None
     if settings.x is not None:
         stream = open_inputs(settings.only(Inputs), out, manifest)

@@ -25,12 +25,15 @@ def command_line() -> list[str]:
 def open_inputs(inputs: Inputs, out: Output, manifest: Manifest | None = None) -> PairStream:
     """Open both sides, check headers, and say in which order shards are read.
 
-    manifest: of a plan, whose normalization counts unless another is named.
+    manifest: of a plan, whose columns and normalization count unless others are named.
     """
+    planned: tuple[str | None, str | None] = (None, None)
     normalize = inputs.normalize
-    if manifest is not None and "normalize" not in inputs.model_fields_set:
-        normalize = manifest.normalize
-    sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)))
+    if manifest is not None:
+        planned = (manifest.inputs.x.column, manifest.inputs.y.column)
+        if "normalize" not in inputs.model_fields_set:
+            normalize = manifest.normalize
+    sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)), planned=planned)
     stream = PairStream(*sources, normalize=normalize)
     for source in stream.sources:
         say_order(source.name, source.paths, out)

@@ -26,18 +26,20 @@ def open_pair(
     x_column: str | None = None,
     y_column: str | None = None,
     dtype: str | None = None,
+    planned: tuple[str | None, str | None] = (None, None),
 ) -> tuple[EmbeddingSource, EmbeddingSource]:
     """Open both sides and check their headers against each other, before any data is read.
 
     x, y: a file, a directory or a glob pattern of files; without y, x holds both sides as columns or tensors "x" and
     "y". x_column, y_column: other names for them. dtype: "bfloat16" for `.npy` files that cannot say so themselves.
+    planned: the columns of a plan made before, taken where none is named and the files have them.
     Raises BadInput, one line, for anything that cannot be read as (N, d) floats with N >= 2 and equal shapes.
     """
     both = y is None
-    left = open_side(x, ColumnChoice("x", x_column, both), dtype)
+    left = open_side(x, ColumnChoice("x", x_column, both, planned[0]), dtype)
     if both and left.column is None:
         raise BadInput(f"{left.name}: found one array, expected both sides; give Y's file as the second argument")
-    right = open_side(x if y is None else y, ColumnChoice("y", y_column, both), dtype)
+    right = open_side(x if y is None else y, ColumnChoice("y", y_column, both, planned[1]), dtype)
     check_pair(left, right)
     return left, right
 

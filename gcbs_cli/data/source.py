@@ -82,7 +82,9 @@ def listed(names: list[str]) -> str:
     return some if len(names) <= NAMED else f"{some} and {len(names) - NAMED} more"
 
 
-def choose_column(stamp: FileStamp, columns: list[str], name: str | None, likely: Sequence[str], advice: str) -> str:
+def choose_column(
+    stamp: FileStamp, columns: list[str], name: str | None, likely: Sequence[str | None], advice: str
+) -> str:
     """Return the column of that name, or where none is named the first of the likely ones that the file has.
 
     Raises BadInput where it has none or several of that name.
@@ -102,14 +104,16 @@ class ColumnChoice:
     """The one that the user named."""
     holds_both: bool = False
     """Whether the file holds the other side as well."""
+    planned: str | None = None
+    """The one that a plan was made from; read where none was named and the file has it."""
 
     def choose(self, stamp: FileStamp, matrices: list[str]) -> str:
         """Return the name of the column to read.
 
-        matrices: those that can hold embeddings. The order of preference: the one the user named, the one named like
-        the side and, in a file for this side alone, the only candidate. Raises BadInput.
+        matrices: those that can hold embeddings. The order of preference: the one the user named, the one planned from,
+        the one named like the side and, in a file for this side alone, the only candidate. Raises BadInput.
         """
-        likely: list[str] = [self.side]
+        likely: list[str | None] = [self.planned, self.side]
         if not self.holds_both and len(matrices) == 1:
             likely += matrices
         column = shown(self.name or self.side)

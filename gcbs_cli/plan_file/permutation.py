@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 
-from gcbs_cli.data.files import one_line, shown, stamp_file
+from gcbs_cli.data.files import one_line, open_file, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import listed
 from gcbs_cli.data.tables import open_table, read_column
@@ -35,9 +36,8 @@ def read_permutation(path: Path | str) -> Ints:
 
     Raises BadInput for a file that is missing, damaged or of another type or shape; nothing is ever unpickled.
     """
-    if str(path) == "-":
-        return _read_stdin()
-    read, _ = FORMATS[check_suffix(path)]
+    suffix = ".txt" if str(path) == "-" else check_suffix(path)
+    read, _ = FORMATS[suffix]
     return read(str(path))
 
 
@@ -107,19 +107,22 @@ def _read_parquet(path: str) -> Ints:
     return np.concatenate(pieces)
 
 
-def _read_stdin() -> Ints:
-    words = sys.stdin.buffer.read().split()
+def _read_text(path: str) -> Ints:
+    source = "stdin" if path == "-" else shown(path)
+    with nullcontext(sys.stdin.buffer) if path == "-" else open_file(path) as file:
+        words = file.read().split()
     if not words:
-        raise BadInput("stdin: holds no indices; did the command that wrote it fail?")
+        raise BadInput(f"{source}: holds no indices; did the command that wrote it fail?")
     try:
         return np.array(list(map(int, words)), np.int64)
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"stdin: found no indices ({one_line(error)}), expected one a line") from None
+        raise BadInput(f"{source}: found no indices ({one_line(error)}), expected one a line") from None
 
 
 FORMATS: dict[str, tuple[Callable[[str], Ints], Callable[[BinaryIO, Ints, int], None]]] = {
     ".npy": (_read_npy, write_array),
     ".parquet": (_read_parquet, _write_parquet),
+    ".txt": (_read_text, lambda file, perm, _: file.writelines(_lines(perm))),
 }
 """How to read a file with a suffix, and to write a permutation and the number of each batch of so many rows to one."""
 SUFFIXES = tuple(FORMATS)

@@ -1,6 +1,7 @@
 """Plans, permutations with their manifests: saved one after the other, loaded together and checked."""
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from gcbs_cli.system.errors import BadInput
 OTHER_MANIFEST = (
     "the manifest is of another permutation: a save was interrupted, or one of the two was changed or copied alone"
 )
+_SECONDS_TO_MATCH = 2.0
+"""A save puts the manifest in place, then its permutation: longer than that takes on a busy disk."""
+_SECONDS_BETWEEN_READS = 0.1
 
 
 def check_plan_output(
@@ -84,8 +88,7 @@ def load_plan(path: Path | str, rows: int | None = None) -> LoadedPlan:
     Raises BadInput when it is no permutation (of `rows` rows, if given), or when the manifest beside it is of another
     permutation.
     """
-    perm = read_permutation(path)
-    manifest = read_manifest(path)
+    perm, manifest = read_plan(path)
     name = "stdin" if str(path) == "-" else str(path)
     verify_permutation(perm, len(perm) if rows is None else rows, shown(name))
     if manifest is None:
@@ -95,6 +98,19 @@ def load_plan(path: Path | str, rows: int | None = None) -> LoadedPlan:
     return LoadedPlan(
         perm, name, manifest.batch_size, manifest.drop_last, manifest.world_size, manifest.gather, manifest=manifest
     )
+
+
+def read_plan(path: Path | str) -> tuple[Ints, Manifest | None]:
+    """Read a permutation and its manifest without comparing them with each other or with data.
+
+    Where they do not match, another process may be between its two renames: both are read again for two seconds.
+    """
+    deadline = time.monotonic() + _SECONDS_TO_MATCH
+    perm, manifest = read_permutation(path), read_manifest(path)
+    while manifest is not None and not manifest.is_of(perm) and time.monotonic() < deadline:
+        time.sleep(_SECONDS_BETWEEN_READS)
+        perm, manifest = read_permutation(path), read_manifest(path)
+    return perm, manifest
 
 
 class Finding(NamedTuple):

@@ -119,7 +119,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
     """
 
     output: str = option("perm.npy", "-o")
-    """The permutation: .npy, .parquet; - for one index per line on stdout."""
+    """The permutation: .npy, .parquet, .txt; - for one index per line on stdout."""
     report: str | None = option(None, not_with="partitions")
     """Also write the gap report to this .json."""
     dry_run: bool = option(False, not_with="partitions")
@@ -144,8 +144,8 @@ NEEDS_ALL_PAIRS = "html groups threshold quantile per_row fn_margin trials batch
 
 
 class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
-    """L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature
-    and threshold come from the plan's manifest unless given.
+    """L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
+    threshold and columns come from the plan's manifest unless given.
 
     Examples:
 
@@ -342,7 +342,7 @@ class History(Shown, panel=INPUT_PANEL):
     reports: tuple[str, ...] = option(..., min_length=1, argument=True)
     """Reports that gcbs report -o or gcbs plan --report wrote, or a folder of them."""
     plans: str | None = None
-    """Quoted pattern of the plans, in the reports' order. [default: epoch-2.npy or .parquet beside
+    """Quoted pattern of the plans, in the reports' order. [default: epoch-2.npy, .parquet or .txt beside
     epoch-2.json]
     """
 

@@ -6,6 +6,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from running import SAMPLE
 
@@ -182,3 +183,13 @@ def test_a_sample_warns_of_other_batches_and_rows_that_were_planned_as_they_are_
     as_planned = json.loads(gcbs(*words, "--json").stdout)
     assert as_planned["loss"] == json.loads(gcbs(*words, "--json", "--no-normalize").stdout)["loss"]
     assert as_planned["loss"] != json.loads(gcbs(*words, "--json", "--normalize").stdout)["loss"]
+
+
+def test_the_plan_says_which_columns(gcbs, sample):
+    table = pq.read_table("pairs.parquet")
+    names = {"x": "query emb", "y": "doc_emb"}
+    pq.write_table(table.rename_columns([names.get(name, name) for name in table.column_names]), "own.parquet")
+    gcbs("plan", "own.parquet", "--x-column", "query emb", "--y-column", "doc_emb", "-o", "perm.txt", "-q")
+    own = json.loads(gcbs("report", "own.parquet", "-p", "perm.txt", "--json").stdout)
+    assert own["loss"] == json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.txt", "--json").stdout)["loss"]
+    assert gcbs("check", "-p", "perm.txt", "own.parquet").exit_code == 0

@@ -159,7 +159,7 @@ def test_an_order_of_two_dimensions_is_no_permutation():
 )
 def test_an_unknown_suffix_lists_those_that_exist(tmp_path, name, found):
     for attempt in (check_suffix, read_permutation, lambda path: write_permutation(path, PERM, 2)):
-        with pytest.raises(BadInput, match=rf"found {found}.* expected \.npy, \.parquet, or - for a pipe"):
+        with pytest.raises(BadInput, match=rf"found {found}.* expected \.npy, \.parquet, \.txt, or - for a pipe"):
             attempt(tmp_path / name)
     assert not (tmp_path / name).exists()
 

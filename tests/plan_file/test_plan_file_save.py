@@ -15,6 +15,7 @@ import pytest
 from running import files_of
 from unit_data import build_manifest
 
+from gcbs_cli.plan_file import plans
 from gcbs_cli.plan_file.manifest import manifest_path
 from gcbs_cli.plan_file.permutation import read_permutation, write_array
 from gcbs_cli.plan_file.plans import OTHER_MANIFEST, check_plan_output, load_plan, save_plan
@@ -23,7 +24,7 @@ from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
 ROWS = 200
 TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
-OUTPUTS = pytest.mark.parametrize("output", ["perm.npy", "perm.parquet"])
+OUTPUTS = pytest.mark.parametrize("output", ["perm.npy", "perm.parquet", "perm.txt"])
 
 
 def order(seed, rows=ROWS):
@@ -39,6 +40,12 @@ def assert_is(path, seed):
     plan = load_plan(path)
     assert plan.perm.tolist() == order(seed).tolist()
     assert plan.manifest == build_manifest(order(seed))
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    """What does not match is not read again."""
+    monkeypatch.setattr(plans, "_SECONDS_TO_MATCH", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +108,7 @@ def killed_at(moment, work):
 
 @OUTPUTS
 @pytest.mark.parametrize("old", [True, False], ids=["over a plan", "a first plan"])
-def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one_or_a_hash_that_tells(output, old):
+def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one_or_a_hash_that_tells(output, old, no_waiting):
     save("other-" + output, 0)  # imports what it needs
     outcomes = []
     for moment in itertools.count():
@@ -130,11 +137,21 @@ def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one_or_a_hash_that_t
     assert_is(output, 1)
 
 
-def test_a_manifest_of_another_permutation_is_told():
+def test_a_reader_between_the_two_renames_reads_again(monkeypatch):
+    save("perm.npy", 0)
+    save("new.npy", 1)
+    os.replace(manifest_path("new.npy"), manifest_path("perm.npy"))
+    monkeypatch.setattr(time, "sleep", lambda _: os.replace("new.npy", "perm.npy"))
+    assert_is("perm.npy", 1)
+
+
+def test_a_manifest_of_another_permutation_is_told_after_two_seconds():
     save("perm.npy", 0)
     np.save("perm.npy", order(1))
+    began = time.monotonic()
     with pytest.raises(BadInput, match="the manifest is of another permutation"):
         load_plan("perm.npy")
+    assert 2.0 <= time.monotonic() - began < 4.0
     manifest_path("perm.npy").unlink()
     assert load_plan("perm.npy").manifest is None
 
