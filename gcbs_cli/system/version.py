@@ -13,7 +13,7 @@ def required(package: str, option: str, extra: str) -> Any:
     try:
         return import_module(package)
     except ImportError as error:
-        raise BadInput(f"{option}: {package} is not installed; run: pip install 'gcbs[{extra}]'") from error
+        raise BadInput(f'{option}: {package} is not installed; run: pip install "gcbs[{extra}]"') from error
 
 
 def installed(package: str) -> str | None:
