@@ -14,8 +14,6 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import available_memory
 
-_LEAST_MEMORY = 1 << 24
-"""With less, the files would be read too often."""
 _MOST_MEMORY = 1 << 32
 """With more, texts of a column could pass the 2 GiB that Arrow puts in order at a time."""
 
@@ -42,8 +40,8 @@ def reorder(
         raise BadInput(
             f"the data has {len(data.row_bytes):,} rows, the plan {len(perm):,}; was it made for other data?"
         )
-    memory = available_memory() // 2 if memory is None else max(memory, _LEAST_MEMORY)
-    multiples = np.cumsum(data.row_bytes[perm]) // min(memory, _MOST_MEMORY)
+    memory = min(memory or available_memory() // 2, _MOST_MEMORY)
+    multiples = np.cumsum(data.row_bytes[perm]) // memory
     windows = iter(np.split(perm, np.flatnonzero(np.diff(multiples)) + 1))
     rows: Any = []
     with nullcontext(output) if len(files) == 1 else writing.folder(output) as place:

@@ -23,21 +23,18 @@ _LENGTH_BYTES = 8
 """A safetensors file begins with a little-endian integer of so many bytes: the length of the header after it."""
 
 
-def open_npy(stamp: FileStamp, dtype: str | None = None) -> EmbeddingSource:
+def open_npy(stamp: FileStamp) -> EmbeddingSource:
     """Open a `.npy` file: parse its header and compare it with the file's size, reading none of the data.
 
-    dtype: "bfloat16" reads `|V2` and uint16 files as bfloat16; files of floats are read as they are.
-    Raises BadInput for anything that is not a whole two-dimensional float array.
+    Elements of 2 bytes without a type are bfloat16, as ml_dtypes has it. Raises BadInput for anything that is not a
+    whole two-dimensional float array.
     """
     with open_unchanged(stamp) as file:
         shape, stored, offset = read_header(stamp, file)
-    element = str(stored)
-    if dtype == "bfloat16" and element in ("|V2", "uint16"):
-        element = dtype
+    element = str(stored).replace("|V2", "bfloat16")
     if element not in RAW_DTYPES:
         raise BadInput(
-            f"{stamp.shown}: found {shown(element[:40])}, expected {ACCEPTED_TYPES}; save it with astype('float32'), or"
-            " give --dtype bfloat16 if these are its bits"
+            f"{stamp.shown}: found {shown(element[:40])}, expected {ACCEPTED_TYPES}; save it with astype('float32')"
         )
     return _matrix(stamp, shape, element, offset)
 

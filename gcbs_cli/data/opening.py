@@ -15,9 +15,6 @@ from gcbs_cli.data.tables import open_embedding_table
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 
-SUFFIXES = (".npy", ".safetensors", ".parquet")
-"""The formats that are read."""
-
 
 def open_pair(
     x: str,
@@ -25,32 +22,31 @@ def open_pair(
     *,
     x_column: str | None = None,
     y_column: str | None = None,
-    dtype: str | None = None,
     planned: tuple[str | None, str | None] = (None, None),
 ) -> tuple[EmbeddingSource, EmbeddingSource]:
     """Open both sides and check their headers against each other, before any data is read.
 
     x, y: a file, a directory or a glob pattern of files; without y, x holds both sides as columns or tensors "x" and
-    "y". x_column, y_column: other names for them. dtype: "bfloat16" for `.npy` files that cannot say so themselves.
+    "y". x_column, y_column: other names for them.
     planned: the columns of a plan made before, taken where none is named and the files have them.
     Raises BadInput, one line, for anything that cannot be read as (N, d) floats with N >= 2 and equal shapes.
     """
     both = y is None
-    left = open_side(x, ColumnChoice("x", x_column, both, planned[0]), dtype)
+    left = open_side(x, ColumnChoice("x", x_column, both, planned[0]))
     if both and left.column is None:
         raise BadInput(f"{left.name}: found one array, expected both sides; give Y's file as the second argument")
-    right = open_side(x if y is None else y, ColumnChoice("y", y_column, both, planned[1]), dtype)
+    right = open_side(x if y is None else y, ColumnChoice("y", y_column, both, planned[1]))
     check_pair(left, right)
     return left, right
 
 
-def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> EmbeddingSource:
+def open_side(path: str, choice: ColumnChoice) -> EmbeddingSource:
     """Open one side from a file, or from all files of a directory or glob pattern, here or at a remote address.
 
     Raises BadInput for a shard whose format, width, element type or column is not that of the first.
     """
     files = fetch(path) if is_remote(path) else {file: file for file in list_files(path)}
-    shards = [_open_file(stamp_file(place, name), choice, dtype) for name, place in files.items()]
+    shards = [_open_file(stamp_file(place, name), choice) for name, place in files.items()]
     first = next((shard for shard in shards if shard.rows), shards[0])  # an empty one may not know its width
     for shard in shards:
         is_alike = (shard.dim, shard.dtype, shard.column) == (first.dim, first.dtype, first.column)
@@ -69,7 +65,7 @@ def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> Embe
     return EmbeddingSource(label(path, first.column), rows, first.dim, first.dtype, blocks, first.column, stamps)
 
 
-def _open_file(stamp: FileStamp, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
+def _open_file(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSource:
     """Open one side from one file, in the format that its suffix names."""
     if stamp.suffix == ".parquet":
         return open_embedding_table(stamp, choice)
@@ -82,7 +78,7 @@ def _open_file(stamp: FileStamp, choice: ColumnChoice, dtype: str | None) -> Emb
         )
     if choice.name is not None:
         raise BadInput(f"{stamp.shown}: found .npy, which has no columns; leave out --x-column and --y-column")
-    return open_npy(stamp, dtype)
+    return open_npy(stamp)
 
 
 def open_arrays(x: Any, y: Any, *, normalize: bool = True) -> PairStream:

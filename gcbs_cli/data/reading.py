@@ -142,7 +142,7 @@ class UnitRowBlocks:
 class PairStream:
     """The two opened sources of the pairs, read whole or block by block, as often as needed.
 
-    `fingerprints`: of both sides once a pass has ended, "" before; a later pass that reads other bytes is an error.
+    `fingerprints`: of both sides once a pass has ended, "" before.
     """
 
     x: EmbeddingSource
@@ -191,7 +191,7 @@ class PairStream:
         """Yield the first row of a block and its unit rows of both sides, (n, d) float32 each.
 
         Blocks are cut to the same rows: shards of the two sides may end at different places.
-        Raises BadInput for rows that cannot be unit rows and for files that differ from an earlier pass.
+        Raises BadInput for rows that cannot be unit rows and for files that changed since they were opened.
         """
         x, y = self._sides()
         y_blocks = iter(y)
@@ -206,12 +206,7 @@ class PairStream:
             y_rows = y_rows[count:]
         for _ in y_blocks:  # what it refuses, it refuses after its last block
             pass
-        fingerprints = x.fingerprint, y.fingerprint
-        if self.fingerprints not in (("", ""), fingerprints):
-            raise BadInput(
-                f"{self.x.name}, {self.y.name}: changed between two passes; run again when they are complete"
-            )
-        self.fingerprints = fingerprints
+        self.fingerprints = x.fingerprint, y.fingerprint
 
     def _sides(self) -> list[UnitRowBlocks]:
         return [UnitRowBlocks(side, self.normalize, self.block_bytes) for side in self.sources]

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gcbs_cli.data.files import FileStamp, shown
+from gcbs_cli.data.files import FileStamp, one_line, shown
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput, nearest
 
@@ -19,7 +19,7 @@ RAW_DTYPES: dict[str, np.dtype[Any]] = {
 """The element types that are read, each with the numpy type that carries its bits."""
 
 NAMED = 10
-"""How many of the faulty rows, or of a file's columns, a message names."""
+"""How many of the faulty rows a message names."""
 
 ACCEPTED_TYPES = "float16, bfloat16, float32 or float64"
 
@@ -78,8 +78,7 @@ def check_pair(x: EmbeddingSource, y: EmbeddingSource) -> None:
 
 def listed(names: list[str]) -> str:
     """Return the columns of a file for a message."""
-    some = ", ".join(shown(str(name)[:40]) for name in names[:NAMED]) or "none"
-    return some if len(names) <= NAMED else f"{some} and {len(names) - NAMED} more"
+    return one_line(", ".join(map(shown, names)) or "none")
 
 
 def choose_column(

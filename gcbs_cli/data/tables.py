@@ -23,9 +23,6 @@ _DECODER_SHARE = 8
 ROWS_AT_ONCE = 32
 """Rows of a batch of texts, of which neither the file nor the first ones tell how long they are."""
 
-_PROBED_ROWS = 16
-"""Rows of a batch when only the width of the lists is looked for."""
-
 _ELEMENT_TYPES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
@@ -74,7 +71,7 @@ def open_embedding_table(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSou
         elements = {field.name: _element_type(field.type) for field in schema}
         column = choice.choose(stamp, [name for name in schema.names if elements[name]])
         rows = table.metadata.num_rows
-        lists = (row for part in read_column(table, column, _PROBED_ROWS) for row in part.to_pylist())
+        lists = (row for part in read_column(table, column, ROWS_AT_ONCE) for row in part.to_pylist())
         dim = next((len(row) for row in lists if row), 0)
     name = label(stamp.name, column)
     if rows:  # an empty shard does not know its width

@@ -6,17 +6,13 @@ from typing import Any, Literal
 
 import numpy as np
 import xxhash
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from gcbs_cli.data.files import open_file, shown
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.writing import MANIFEST_END
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-
-_MAJOR = 1
-"""Raised when a reader of the versions before would misunderstand the schema; a new field alone does not do that."""
 
 
 class _Record(BaseModel):
@@ -99,7 +95,7 @@ class Manifest(_Record):
     """
 
     schema_name: Literal["gcbs.manifest"] = Field(default="gcbs.manifest", alias="schema")
-    schema_version: str = Field(default=f"{_MAJOR}.0", pattern="^[0-9]{1,9}[.]")
+    schema_version: str = Field(default="1.0", pattern="^1[.]")  # raised where an old reader would misunderstand
     tool_version: str
     command: list[str]
     created: str
@@ -124,15 +120,6 @@ class Manifest(_Record):
     world_size: PositiveInt | None = None
     gather: bool = False
     partitions: PartitionsRecord | None = None
-
-    @field_validator("schema_version")
-    @classmethod
-    def _is_known(cls, version: str) -> str:
-        if int(version.split(".")[0]) > _MAJOR:
-            raise PydanticCustomError(
-                "newer", f"written by a newer gcbs ({version}, read here: {_MAJOR}.x); upgrade gcbs"
-            )
-        return version
 
     def is_of(self, perm: Ints) -> bool:
         """Whether this is the manifest of this very permutation, by its hash."""
@@ -170,7 +157,10 @@ def read_manifest(perm_path: Path | str) -> Manifest | None:
         try:
             return Manifest.model_validate_json(file.read())
         except ValidationError as error:
-            # Errors come in the order of the fields: a newer version is named before what else it changed.
+            # Errors come in the order of the fields: another version is named before what else it changed.
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"])) or "the file"
-            raise BadInput(f"{shown(str(path))}: cannot be read as a gcbs manifest: {place}: {first['msg']}") from error
+            raise BadInput(
+                f"{shown(str(path))}: cannot be read as a gcbs manifest: {place}: {first['msg']}; plan again, or"
+                " upgrade gcbs if a newer one wrote it"
+            ) from error

@@ -1,6 +1,6 @@
 """The settings of each command: what commands share, and a model for each of them."""
 
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import model_validator
 
@@ -38,8 +38,6 @@ class Columns(Settings, panel=INPUT_PANEL):
     """Column (Parquet) or tensor (safetensors) of X."""
     y_column: str | None = None
     """Column (Parquet) or tensor (safetensors) of Y."""
-    dtype: Literal["bfloat16"] | None = None
-    """Read 2-byte void elements of .npy as bfloat16."""
 
 
 class Inputs(Columns, panel=INPUT_PANEL):

@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import run_gcbs, run_python
 
-from gcbs_cli.apply import reorder as reordering
 from gcbs_cli.apply.files import find_files
 from gcbs_cli.apply.parquet_rows import ParquetRows
 from gcbs_cli.apply.reorder import reorder
@@ -30,12 +29,6 @@ from gcbs_cli.system.errors import BadInput
 ROWS = 500
 TINY, AMPLE = 1 << 12, 1 << 28
 MODES = pytest.mark.parametrize("memory", [AMPLE, TINY], ids=["all at once", "some rows at once"])
-
-
-@pytest.fixture(autouse=True)
-def no_least_memory(monkeypatch):
-    """Data of a few kilobytes do not fit, either, if so asked."""
-    monkeypatch.setattr(reordering, "_LEAST_MEMORY", 1)
 
 
 def order(rows=ROWS):

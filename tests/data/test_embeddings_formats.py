@@ -20,14 +20,12 @@ from gcbs_cli.data.npy import open_npy
 from gcbs_cli.data.opening import open_pair
 
 
-@pytest.mark.parametrize("dtype", ["V2", "<u2"])
-def test_bfloat16_bits_are_read_when_the_user_says_so(tmp_path, dtype):
+def test_bfloat16_is_read_as_ml_dtypes_saves_it(tmp_path):
     array = np.random.default_rng(0).standard_normal((6, 4)).astype(ml_dtypes.bfloat16)
-    stored = array if dtype == "V2" else array.view(np.uint16).astype(dtype)
-    path = write_npy(tmp_path / "x.npy", stored)
-    assert "give --dtype bfloat16" in refusal(lambda: open_pair(path, path))
-    x, _ = open_pair(path, path, dtype="bfloat16")
-    assert read_unit_rows(x).fingerprint == fingerprint_of(array)
+    path = write_npy(tmp_path / "x.npy", array)
+    assert read_unit_rows(open_pair(path, path)[0]).fingerprint == fingerprint_of(array)
+    bits = write_npy(tmp_path / "bits.npy", array.view(np.uint16))
+    assert "found uint16, expected float16, bfloat16" in refusal(lambda: open_pair(bits, bits))
 
 
 def test_objects_are_refused_and_never_unpickled(tmp_path):
@@ -38,12 +36,6 @@ def test_objects_are_refused_and_never_unpickled(tmp_path):
     path = tmp_path / "x.npy"
     np.save(path, np.array([[Trap()], [Trap()]], dtype=object), allow_pickle=True)
     assert "object array (pickle)" in refusal(lambda: open_npy(stamp_file(str(path))))
-
-
-def test_bfloat16_is_not_what_files_of_floats_hold(tmp_path):
-    for kind in ("float16", "float32"):
-        path = write_npy(tmp_path / f"{kind}.npy", np.ones((3, 2), kind))
-        assert open_pair(path, path, dtype="bfloat16")[0].dtype == kind
 
 
 @pytest.mark.parametrize("name", ["x", "anything"])

@@ -19,7 +19,6 @@ READING = {
     "manifest": "check x.npy y.npy -p perm.npy",
     "report": "history {path}",
     "config": "--config {path} " + PLAN,
-    "npy as bfloat16": "plan {path} {path} --dtype bfloat16 -o out.npy -k 2",
     "npy": "plan {path} {path} -o out.npy -k 2",
     "": "plan {path} -o out.npy -k 2",
 }

@@ -3,12 +3,10 @@
 import os
 import re
 import time
-from functools import partial
 
 import numpy as np
 
 from gcbs_cli.apply import files
-from gcbs_cli.data import opening
 from gcbs_cli.data.opening import open_pair, open_side
 from gcbs_cli.data.reading import UnitRowBlocks
 from gcbs_cli.data.row_values import READERS, WITH_COLUMNS
@@ -36,8 +34,8 @@ def _both_sides(path):
         _check_rows(source)
 
 
-def _one_side(path, dtype=None):
-    source = open_side(str(path), ColumnChoice("x"), dtype)
+def _one_side(path):
+    source = open_side(str(path), ColumnChoice("x"))
     if source.rows < 2:
         raise BadInput("found fewer than 2 rows")
     _check_rows(source)
@@ -127,10 +125,11 @@ def _embeddings(path):
     (_one_side if path.suffix == ".npy" else _both_sides)(path)
 
 
+EMBEDDINGS = ".npy", ".safetensors", ".parquet"
 ROWS_FOUND = re.compile(r"the data has ([0-9,]+) rows")
 BY_SUFFIX = {
-    "": (opening.SUFFIXES, _embeddings),
-    "shards of ": (opening.SUFFIXES, _shards),
+    "": (EMBEDDINGS, _embeddings),
+    "shards of ": (EMBEDDINGS, _shards),
     "permutation.": (permutation.SUFFIXES, _permutation),
     "values.": (READERS, _values),
     "applied.": (files.SUFFIXES, _applied),
@@ -140,7 +139,6 @@ BY_SUFFIX = {
 TARGETS = {
     f"{role}{suffix[1:]}": (suffix, read) for role, (suffixes, read) in BY_SUFFIX.items() for suffix in suffixes
 } | {
-    "npy as bfloat16": (".npy", partial(_one_side, dtype="bfloat16")),
     "manifest": (".json", _manifest),
     "report": (".json", _report),
     "config": (".toml", _config),

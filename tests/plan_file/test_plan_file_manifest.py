@@ -38,8 +38,9 @@ def test_newer_minor_versions_are_read_and_newer_major_ones_say_so(tmp_path):
     manifest_path(path).write_text('{"schema": "gcbs.manifest", "schema_version": "2.0", "plans": []}')
     with pytest.raises(BadInput) as caught:
         read_manifest(path)
-    expected = "schema_version: written by a newer gcbs (2.0, read here: 1.x); upgrade gcbs"
-    assert str(caught.value) == f"{manifest_path(path)}: cannot be read as a gcbs manifest: {expected}"
+    expected = f"{manifest_path(path)}: cannot be read as a gcbs manifest: schema_version: String should match pattern"
+    assert str(caught.value).startswith(expected)
+    assert str(caught.value).endswith("plan again, or upgrade gcbs if a newer one wrote it")
 
 
 @pytest.mark.parametrize(
