@@ -55,7 +55,7 @@ REFUSED = {
     "plan x.npy y.npy --partitions 0": "--partitions 0: expected auto or a number from 1 to 4,096",
     "plan x.npy y.npy --partitions 5": "--partitions 5: the 300 rows make 4 batches of 64",
     "plan x.npy y.npy --partitions 4 --engine spark": "--engine spark: expected 'local' or 'ray'",
-    "plan x.npy y.npy --partitions 4 --engine ray": "pip install 'gcbs[ray]'",
+    "plan x.npy y.npy --partitions 4 --engine ray": 'pip install "gcbs[ray]"',
     "plan x.npy y.npy --partitions 4 --report r.json": "--report",
     "plan x.npy y.npy --partitions 4 --dry-run": "--dry-run",
     "report x.npy y.npy --queue-mode moco": "--queue-mode has no effect without --queue",
