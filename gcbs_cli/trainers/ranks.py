@@ -32,8 +32,10 @@ def launched_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
     """Rank and number of ranks where they are not given: those of torch.distributed, else the launcher's."""
     own_rank, ranks = rank_and_world()
     if not is_distributed():
-        own_rank = int(os.environ.get("RANK", 0))
-        ranks = int(os.environ.get("WORLD_SIZE", 1))
+        try:
+            own_rank, ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        except ValueError as error:
+            raise BadInput(f"RANK, WORLD_SIZE: {error}") from None
     if world_size is None:
         world_size = ranks
     if rank is None:
