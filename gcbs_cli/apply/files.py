@@ -1,12 +1,11 @@
 """Which files are reordered, and where the result goes."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gcbs_cli.data.files import FileStamp, list_files, shown, stamp_file
 from gcbs_cli.plan_file import writing
-from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.errors import BadInput
 
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".tar")
@@ -32,15 +31,15 @@ def targets(files: Sequence[FileStamp], path: Path) -> list[Path]:
     return [path] if len(files) == 1 else [path / os.path.basename(file.path) for file in files]
 
 
-def output_path(files: Sequence[FileStamp], output: str, inputs: Iterable[PathLike] = (), *, force: bool) -> Path:
+def output_path(files: Sequence[FileStamp], output: str, inputs: Mapping[object, str], *, force: bool) -> Path:
     """Where the result goes: a file with the input's suffix, or a new folder for shards.
 
-    inputs: what is read beside the data. Raises BadInput when it cannot be written there, exists, or is read.
+    inputs: what is read, by `writing.identity`. Raises BadInput when it cannot be written there, exists, or is read.
     """
     path = Path(output)
     if len(files) > 1 and os.path.lexists(path):
         raise BadInput(f"{output}: exists, but shards are written to a new folder; name another or remove this one")
     if len(files) == 1 and path.suffix.lower() != files[0].suffix:
         raise BadInput(f"{output}: expected a name with {files[0].suffix}, as the data has; apply does not convert")
-    writing.check_outputs([path], [*inputs, *(file.path for file in files)], force=force)
+    writing.check_outputs([path], inputs, force=force)
     return path

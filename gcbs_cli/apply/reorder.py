@@ -19,7 +19,13 @@ _MOST_MEMORY = 1 << 32
 
 
 def reorder(
-    perm: Ints, files: list[FileStamp], output: Path, *, memory: int | None = None, header: bool = True
+    perm: Ints,
+    files: list[FileStamp],
+    output: Path,
+    *,
+    memory: int | None = None,
+    header: bool = True,
+    force: bool = False,
 ) -> list[int]:
     """Write row perm[p] of the data at place p; shards keep their names and numbers of rows, which are returned.
 
@@ -46,7 +52,7 @@ def reorder(
     rows: Any = []
     with nullcontext(output) if len(files) == 1 else writing.folder(output) as place:
         for number, (target, missing) in enumerate(zip(targets(files, place), data.counts, strict=True)):
-            with writing.file(target) as file, data.writer(number, file) as write:
+            with writing.file(target, force=force) as file, data.writer(number, file) as write:
                 while missing > 0:
                     if not len(rows):
                         rows = []  # a slice keeps its whole window in memory

@@ -4,9 +4,8 @@ import time
 
 from gcbs_cli.apply.files import find_files, output_path, targets
 from gcbs_cli.apply.reorder import reorder
-from gcbs_cli.cli.inputs import say_order
+from gcbs_cli.cli.inputs import files_read, say_order
 from gcbs_cli.cli.output import Output
-from gcbs_cli.plan_file.manifest import plan_files
 from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.settings.others import Apply
 
@@ -16,10 +15,10 @@ def apply(settings: Apply) -> None:
     began = time.perf_counter()
     out = Output(settings, settings.output)
     files = find_files(settings.data)
-    target = output_path(files, settings.output, plan_files(settings.perm), force=settings.force)
+    target = output_path(files, settings.output, files_read(settings), force=settings.force)
     say_order(settings.data, [file.path for file in files], out)
     order = load_plan(settings.perm).perm
-    counts = reorder(order, files, target, memory=settings.max_memory, header=settings.header)
+    counts = reorder(order, files, target, memory=settings.max_memory, header=settings.header, force=settings.force)
     seconds = time.perf_counter() - began
     rows = sum(counts)
     written = zip(targets(files, target), counts, strict=True)

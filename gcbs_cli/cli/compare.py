@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcbs_cli.cli.inputs import open_inputs, read_row_facts
+from gcbs_cli.cli.inputs import files_read, open_inputs, read_row_facts
 from gcbs_cli.cli.output import Output, figure_table
 from gcbs_cli.comparison.compare import (
     NEEDS_TEXT,
@@ -76,7 +76,7 @@ class Outcome:
 def compare(settings: Compare) -> None:
     """Plan with each method, and print what each plan is worth, and the command of the best."""
     out = Output(settings, settings.html)
-    check_outputs([settings.html], [settings.x, settings.y, settings.groups, settings.text], force=settings.force)
+    check_outputs([settings.html], files_read(settings), force=settings.force)
     plans = _plans(settings, out)
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
@@ -89,7 +89,7 @@ def compare(settings: Compare) -> None:
         preset = settings_of(PRESET_ROW, settings.only(PlanSettings))
         command = plan_command(settings, plans.get(outcome.best, preset))
     if settings.html is not None:
-        write(settings.html, _page(settings, outcome, command))
+        write(settings.html, _page(settings, outcome, command), force=settings.force)
     out.table(outcome.table, "", outcome.texts["lead"])
     if command is not None:
         out.line(command)

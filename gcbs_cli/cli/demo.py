@@ -7,8 +7,8 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.plan import plan
 from gcbs_cli.cli.report import report
 from gcbs_cli.plan_file import writing
-from gcbs_cli.plan_file.writing import check_outputs
-from gcbs_cli.settings.others import Demo, Plan, Report, Shown
+from gcbs_cli.plan_file.plans import check_plan_output
+from gcbs_cli.settings.others import Demo, Plan, Report, Written
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SAMPLES = (PACKAGE / "sample_data" / "pairs.parquet", PACKAGE.parent / "sample_data" / "pairs.parquet")
@@ -21,11 +21,11 @@ def demo(settings: Demo) -> None:
     folder = Path(settings.folder)
     data, perm, page = (str(folder / name) for name in ("pairs.parquet", "perm.npy", "report.html"))
     folder.mkdir(parents=True, exist_ok=True)
-    check_outputs([data, perm, page], [], force=settings.force)
+    check_plan_output(perm, {}, [data, page], force=settings.force)
     sample = next(path for path in SAMPLES if path.exists())
-    with writing.file(Path(data)) as output:
+    with writing.file(Path(data), force=settings.force) as output:
         output.write(sample.read_bytes())
-    shared = {"force": True, **dict(settings.only(Shown))}
+    shared = dict(settings.only(Written))
     out.line(f"{data}: 1,500 functions of Python's standard library, docstring and code as embeddings")
     out.line("\n$ " + shlex.join(["gcbs", "plan", data, "--preset", "train", "-o", perm]))
     plan(Plan(x=data, output=perm, preset="train", **shared))

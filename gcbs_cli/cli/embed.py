@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gcbs_cli.cli.inputs import files_read
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data.files import one_line, shown
 from gcbs_cli.data.row_values import read_row_values, read_texts, text_of
@@ -22,7 +23,7 @@ def embed(settings: Embed) -> None:
     out = Output(settings, settings.output)
     if Path(settings.output).suffix.lower() != ".parquet":
         raise BadInput(f"--output {shown(settings.output)}: expected a .parquet file")
-    check_outputs([settings.output], [settings.texts, settings.model], force=settings.force)
+    check_outputs([settings.output], files_read(settings), force=settings.force)
     texts = {
         "x": read_texts(settings.texts, settings.x_text, "--x-text"),
         "y": read_texts(settings.texts, settings.y_text, "--y-text"),
@@ -39,7 +40,7 @@ def embed(settings: Embed) -> None:
         )
         columns[f"{side}_text"] = texts[side]
         columns[side] = pa.FixedSizeListArray.from_arrays(np.asarray(rows, np.float32).reshape(-1), rows.shape[1])
-    with writing.file(Path(settings.output)) as file:
+    with writing.file(Path(settings.output), force=settings.force) as file:
         pq.write_table(pa.table(columns), file)
     out.table(f"{len(rows):,} pairs × {rows.shape[1]} written to {settings.output}")
     out.note(f"hint: gcbs plan {settings.output} -o perm.npy")

@@ -6,15 +6,36 @@ from typing import Any
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data import row_values
-from gcbs_cli.data.files import shown
+from gcbs_cli.data.files import list_files, shown
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
+from gcbs_cli.data.remote import is_remote
 from gcbs_cli.data.row_values import TEXT_COLUMNS, ids_of, read_row_values, text_of
-from gcbs_cli.plan_file.manifest import Manifest, permutation_hash
+from gcbs_cli.plan_file.manifest import Manifest, manifest_path, permutation_hash
+from gcbs_cli.plan_file.writing import identity
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
+
+INPUTS = ("x", "y", "data", "groups", "text", "positives", "labels", "texts", "model", "perm", "config")
+"""Fields of settings that name what is read."""
+
+
+def files_read(settings: Settings, manifest: Manifest | None = None) -> dict[object, str]:
+    """Every file that a call reads, by what is the same for all of its names, and how it was named.
+
+    manifest: of the plan, whose groups are read again. Raises BadInput for folders and patterns that cannot be read.
+    """
+    names = [getattr(settings, field, None) for field in INPUTS]
+    if manifest is not None:
+        names.append(manifest.method_settings.get("groups"))
+    files = {}
+    for name in names:
+        if isinstance(name, str) and not is_remote(name):
+            for path in (*list_files(name), str(manifest_path(name))):
+                files[identity(path)] = name
+    return files
 
 
 def command_line() -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow.csv import write_csv
 from pyarrow.parquet import write_table
 
-from gcbs_cli.cli.inputs import open_inputs, read_ids, texts_of_rows
+from gcbs_cli.cli.inputs import files_read, open_inputs, read_ids, texts_of_rows
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.mining.negatives import COLUMNS, Negatives
 from gcbs_cli.mining.run import MineReport
@@ -32,8 +32,7 @@ def mine(settings: Mine) -> None:
     mine_settings = settings.only(MineSettings)
     if output != "-" and Path(output).suffix.lower() not in WRITERS:
         raise BadInput(f"--output {output}: expected {', '.join(WRITERS)}, or - for JSON lines on stdout")
-    inputs = [settings.x, settings.y, settings.positives, settings.texts]
-    check_outputs([] if output == "-" else [output], inputs, force=settings.force)
+    check_outputs([] if output == "-" else [output], files_read(settings), force=settings.force)
     stream = open_inputs(settings, out)
     mine_settings.check_rows(stream.rows)
     ids = read_ids(settings, "positives", stream.rows)
@@ -41,7 +40,7 @@ def mine(settings: Mine) -> None:
     pairs = stream.read()
     with out:
         mined = mine_pairs(pairs, mine_settings, ids, out)
-    _write(output, mined.negatives, texts)
+    _write(output, mined.negatives, texts, force=settings.force)
     out.table(text_table(_figures(mined.report, output)))
     out.result({"output": output, **mined.report.model_dump(mode="json")})
     if mined.report.short:
@@ -73,7 +72,7 @@ def _closed(reduction: float | None) -> str:
     return "no gap to close" if reduction is None else f"{reduction:.1%} of the gap closed"
 
 
-def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]) -> None:
+def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]], *, force: bool) -> None:
     """Write the lists whole or not at all; `-` writes JSON lines to stdout. texts: of both sides of each row, or none.
 
     Raises GcbsError when the disk does not take them.
@@ -87,7 +86,7 @@ def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]
     if output == "-":
         _write_jsonl(table, sys.stdout.buffer)
     else:
-        with writing.file(Path(output)) as whole:
+        with writing.file(Path(output), force=force) as whole:
             WRITERS[Path(output).suffix.lower()](table, whole)
 
 

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from threading import Thread
 
-from gcbs_cli.cli.inputs import command_line, open_inputs, read_row_facts
+from gcbs_cli.cli.inputs import command_line, files_read, open_inputs, read_row_facts
 from gcbs_cli.cli.output import Output, record_table, text_table
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.manifest import Manifest
@@ -33,8 +33,7 @@ def plan(settings: Plan) -> None:
     output = settings.output
     out = Output(settings, None if settings.dry_run else output)
     if not settings.dry_run:
-        inputs = [settings.x, settings.y, settings.groups, settings.text]
-        check_plan_output(output, inputs, [settings.report], force=settings.force)
+        check_plan_output(output, files_read(settings), [settings.report], force=settings.force)
     stream = open_inputs(settings, out)
     plan_settings = settings.only(PlanSettings)
     plan_settings.check_rows(stream.rows)
@@ -65,9 +64,10 @@ def plan(settings: Plan) -> None:
             files=(settings.only(GroupFile), settings.only(TextFile)),
             seconds=clock.seconds,
         )
-        save_plan(output, result.perm, manifest)
+        save_plan(output, result.perm, manifest, force=settings.force)
         if settings.report is not None and pairs is not None:
-            _report(settings.report, pairs, result, row_facts["groups"], out)
+            report = _report(pairs, result, row_facts["groups"], out)
+            write(settings.report, report, force=settings.force)
     graph = manifest.graph or manifest.partitions
     if graph is not None and graph.isolated > MOST_ISOLATED * manifest.rows:
         out.warn(
@@ -78,8 +78,8 @@ def plan(settings: Plan) -> None:
     out.result({"output": output, **manifest.model_dump(mode="json")})
 
 
-def _report(path: str, pairs: PairedRows, result: PlanResult, groups: Ints | None, out: Output) -> None:
-    """Write the report on the plan."""
+def _report(pairs: PairedRows, result: PlanResult, groups: Ints | None, out: Output) -> str:
+    """The report on the plan as JSON."""
     from gcbs_cli.reports.basis import RowFacts
     from gcbs_cli.reports.losses import make_reports
     from gcbs_cli.settings.report import report_on
@@ -87,7 +87,7 @@ def _report(path: str, pairs: PairedRows, result: PlanResult, groups: Ints | Non
     threshold = None if result.threshold is None else result.threshold.similarity
     report_settings = report_on(result.settings, threshold)
     report = make_reports(pairs, result.perm, report_settings, out, facts=RowFacts(groups=groups))[0]
-    write(path, report.model_dump_json(indent=2) + "\n")
+    return report.model_dump_json(indent=2) + "\n"
 
 
 def _forecast(pairs: PairedRows, settings: PlanSettings, out: Output) -> None:

@@ -5,12 +5,20 @@ from functools import partial
 from typing import Any
 
 from gcbs_cli import __version__
-from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
+from gcbs_cli.cli.inputs import (
+    command_line,
+    files_read,
+    open_inputs,
+    planned_groups,
+    read_ids,
+    read_values,
+    texts_of_rows,
+)
 from gcbs_cli.cli.output import Output, figure_table, text_table
 from gcbs_cli.data import row_values
 from gcbs_cli.data.files import shown
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.plan_file.manifest import InputsRecord, Manifest, plan_files
+from gcbs_cli.plan_file.manifest import InputsRecord, Manifest
 from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import check_outputs, write
@@ -32,13 +40,11 @@ HINT = f"gcbs plan --preset {PRESET}"
 def report(settings: Report) -> None:
     """Report, and write the report and the page; warn where plan and data do not belong together."""
     out = Output(settings, settings.output or settings.html)
-    row_files = (settings.groups, settings.positives, settings.labels, settings.texts)
-    inputs = [settings.x, settings.y, *row_files, *plan_files(settings.perm)]
-    check_outputs([settings.output, settings.html], inputs, force=settings.force)
     perm, manifest = None, None
     if settings.perm is not None:
         plan = load_plan(settings.perm)
         perm, manifest = plan.perm, plan.manifest
+    check_outputs([settings.output, settings.html], files_read(settings, manifest), force=settings.force)
     stream = open_inputs(settings, out, manifest)
     if perm is not None:
         verify_permutation(perm, stream.rows, shown(plan.name))
@@ -61,10 +67,10 @@ def report(settings: Report) -> None:
     if manifest is not None and not manifest.is_from(stream.fingerprints):
         out.warn(f"{settings.perm} was planned from other data ({manifest.inputs.x.name}, {manifest.inputs.y.name})")
     if settings.html is not None:
-        write(settings.html, _page(settings, stream, manifest, measured))
+        write(settings.html, _page(settings, stream, manifest, measured), force=settings.force)
     result = GapReports(results=[one.report for one in measured]) if len(reports) > 1 else reports[0]
     if settings.output is not None:
-        write(settings.output, result.model_dump_json(indent=2) + "\n")
+        write(settings.output, result.model_dump_json(indent=2) + "\n", force=settings.force)
     _show(reports, out, full=settings.full)
     out.result(result.model_dump(mode="json"))
     warning = suspects_warning([one.report for one in measured])

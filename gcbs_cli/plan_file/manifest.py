@@ -140,11 +140,6 @@ def permutation_hash(perm: Ints) -> str:
     return "xxh3:" + xxhash.xxh3_128_hexdigest(np.ascontiguousarray(perm, dtype="<i8").data)
 
 
-def plan_files(perm: Path | str | None) -> list[Path | str]:
-    """The permutation and its manifest, for `check_outputs`; none for `-`."""
-    return [] if perm is None or str(perm) == "-" else [perm, manifest_path(perm)]
-
-
 def read_manifest(perm_path: Path | str) -> Manifest | None:
     """The manifest beside the permutation at `perm_path`; None where there is none, as for `-`.
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -25,38 +25,41 @@ _SECONDS_BETWEEN_READS = 0.1
 
 
 def check_plan_output(
-    path: Path | str, inputs: Iterable[PathLike] = (), others: Sequence[PathLike] = (), *, force: bool
+    path: Path | str, inputs: Mapping[object, str], others: Sequence[PathLike] = (), *, force: bool
 ) -> None:
     """Say before any work whether a plan can be saved at `path`, with its manifest, and `others` can be written too.
 
-    inputs: what the command reads. Raises BadInput as `check_outputs` does, and for a format that is not written.
+    Raises BadInput as `check_outputs` does, and for a format that is not written.
     """
-    files = [] if str(path) == "-" else [path]
-    writing.check_outputs([*files, *others], inputs, force=force)
-    if files:
+    files: list[PathLike] = []
+    if str(path) != "-":
         check_suffix(path)
-        # Without --force too: an interrupted save may have left a manifest without its permutation.
-        writing.check_outputs([manifest_path(path)], [*inputs, *others], force=True)
+        files = [path, manifest_path(path)]
+        # A manifest alone is of a permutation that was removed, or whose save was interrupted: it goes, if it is one.
+        if not os.path.lexists(path) and read_manifest(path) is not None:
+            manifest_path(path).unlink()
+    writing.check_outputs([*files, *others], inputs, force=force)
 
 
-def save_plan(path: Path | str, perm: Ints, manifest: Manifest) -> None:
+def save_plan(path: Path | str, perm: Ints, manifest: Manifest, *, force: bool = False) -> None:
     """Save a manifest and then its permutation at `path`; `-` writes the lines to stdout and no manifest.
 
     So no new permutation ever stands without its manifest. A kill between the two leaves the old permutation with the
-    new manifest, whose hash tells. Raises BadInput when `perm` is no permutation, and GcbsError when the disk does not
-    take it.
+    new manifest, whose hash tells. Raises BadInput when `perm` is no permutation or, without `force`, where there is
+    such a file by now, and GcbsError when the disk does not take it.
     """
     verify_permutation(perm, len(perm))
     if str(path) == "-":
         write_stdout(perm)
         return
     _, fill = FORMATS[check_suffix(path)]
-    with writing.file(Path(path)) as output:
+    with writing.file(Path(path), force=force) as output:
         fill(output, perm, manifest.batch_size)
         # The permutation is on the disk before the manifest is replaced: a full disk leaves the old plan as it was.
         output.flush()
         os.fsync(output.fileno())
-        writing.write(manifest_path(path), manifest.model_dump_json(indent=2) + "\n")
+        writing.check_outputs([path], {}, force=force)  # once more
+        writing.write(manifest_path(path), manifest.model_dump_json(indent=2) + "\n", force=force)
 
 
 @dataclass(frozen=True)

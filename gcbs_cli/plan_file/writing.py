@@ -6,7 +6,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -22,44 +22,30 @@ _ABANDONED_SECONDS = 86_400.0
 PathLike = Path | str | None
 
 
-def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), *, force: bool) -> None:
+def check_outputs(outputs: Iterable[PathLike], inputs: Mapping[object, str], *, force: bool) -> None:
     """Refuse, before any work, an output that cannot be written or that is an input or another output as well.
 
-    outputs: files, or None. inputs: files, folders, glob patterns, addresses. Without `force`, an output that exists is
-    refused; with it, only an input, a file in a folder of them, or another output is. Files are the same by device and
-    inode or by resolved path. Raises BadInput.
+    outputs: files, or None. inputs: what the command reads, by `identity`. Without `force`, an output that exists is
+    refused; with it, only an input or another output is. Raises BadInput.
     """
-    uses: dict[object, str] = {}
-    for path in [str(path) for path in inputs if path is not None]:
-        for name in _files_of(path):
-            uses[_identity(name)] = f"is read by this command ({shown(name)})"
+    uses = {place: f"is read by this command ({shown(name)})" for place, name in inputs.items()}
     for path in [str(path) for path in outputs if path is not None]:
         if path == "-":
             raise BadInput("output -: only plan and mine write to stdout; name a file, or ask for --json")
-        places = [path]
-        if os.path.lexists(path):  # it may lie in a folder that is read
-            places.extend(map(str, Path(os.path.realpath(path)).parents))
-        for place in places:
-            if _identity(place) in uses:
-                raise BadInput(f"{shown(path)}: {uses[_identity(place)]}; name another output")
-        uses[_identity(path)] = f"is an output already ({shown(path)})"
+        place = identity(path)
+        if place in uses:
+            raise BadInput(f"{shown(path)}: {uses[place]}; name another output")
+        uses[place] = f"is an output already ({shown(path)})"
         _check_place(Path(path), force)
 
 
-def _files_of(path: str) -> list[str]:
-    """Return the files that an input names: a path that exists is no pattern, whatever characters it has."""
-    if os.path.lexists(path):
-        return [path]
-    return [path, *glob.glob(path, recursive=True)]
-
-
-def _identity(path: str) -> object:
-    """Return what is the same for two names of one file: device and inode, or the path where there is no file."""
+def identity(path: str) -> object:
+    """Return what is the same for all names of a file: device and inode, or the path where there is no file."""
     try:
-        status = os.stat(path)
+        status = os.stat(0 if path == "-" else path)
     except OSError:
         return os.path.realpath(path)
-    except ValueError:  # a NUL in the name of an input
+    except ValueError:  # a NUL in the name
         return path
     return status.st_dev, status.st_ino
 
@@ -79,18 +65,19 @@ def _check_place(path: Path, force: bool) -> None:
         raise BadInput(_advice(path, error)) from error
 
 
-def write(path: Path | str, text: str) -> None:
+def write(path: Path | str, text: str, *, force: bool = False) -> None:
     """Write a text as `file` does; it may name files whose names are not UTF-8."""
-    with file(Path(path)) as output:
+    with file(Path(path), force=force) as output:
         output.write(text.encode(errors="replace"))
 
 
 @contextmanager
-def file(path: Path) -> Iterator[BinaryIO]:
-    """Open the file to fill; it appears at `path` whole when the block ends, or not at all. An older file goes.
+def file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
+    """Open the file to fill; it appears at `path` whole when the block ends, or not at all.
 
-    Raises GcbsError when the disk, the folder or the file system does not take the file. Whatever goes wrong, an
-    interrupt included, no temporary file is left.
+    With `force`, an older file goes. Raises BadInput where one has appeared meanwhile otherwise, and GcbsError when the
+    disk, the folder or the file system does not take the file. Whatever goes wrong, an interrupt included, no temporary
+    file is left.
     """
     temporary = path.parent / f"{_hidden_prefix(path)}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     with explained(path):
@@ -99,12 +86,26 @@ def file(path: Path) -> Iterator[BinaryIO]:
                 yield output
                 output.flush()
                 os.fsync(output.fileno())
-            os.replace(temporary, path)
+            _publish(temporary, path, force)
         except BaseException:
             with suppress(OSError):
                 temporary.unlink()
             raise
         in_place(path)
+
+
+def _publish(temporary: Path, path: Path, force: bool) -> None:
+    """Give a file its name; without `force`, only if nothing has this name by now."""
+    if force:
+        os.replace(temporary, path)
+        return
+    try:
+        os.link(temporary, path)
+    except OSError:  # there is such a file by now, or this file system has no links
+        _check_place(path, force)
+        os.replace(temporary, path)
+    else:
+        temporary.unlink()
 
 
 @contextmanager

@@ -88,6 +88,8 @@ REFUSED = {
     "plan x.npy y.npy -o - --json": "--json with -o -",
     "plan x.npy y.npy --report none/report.json": "none",
     "plan x.npy y.npy -o here.npy": "here.npy: exists; use --force to replace it",
+    "plan x.npy y.npy -o lone.npy": "lone.npy.manifest.json: cannot be read as a gcbs manifest",
+    "demo lone": "lone/perm.npy.manifest.json: cannot be read as a gcbs manifest",
     "report x.npy y.npy -o -": "only plan and mine write to stdout",
     "check x.npy y.npy x.npy -p here.npy": "extra argument(s) (x.npy); gcbs check --help",
     "check here.npy": "--perm is missing; give it",
@@ -128,13 +130,11 @@ OUTPUTS = [
     "plan x.npy y.npy -o x.npy -f",
     "plan p.parquet -o p.parquet -f",
     "plan shx shy -o shx/part-0.npy -f",
-    "plan x.npy y.npy --groups g.txt -o g.txt -f",
     "plan x.npy y.npy -o o.npy --report x.npy -f",
     "plan x.npy y.npy -o o.npy --report o.npy -f",
     "report x.npy y.npy -p made.npy -o made.npy -f",
     "report x.npy y.npy -p made.npy --html made.npy -f",
     "report x.npy y.npy -p made.npy --html made.npy.manifest.json -f",
-    "report x.npy y.npy -p folder -o folder/part-00000.npy -f",
     "report x.npy y.npy -p made.npy -o same --html same",
     "report x.npy y.npy -p made.npy --groups g.txt -o g.txt -f",
     "report x.npy y.npy -p made.npy --rows 100 -o y.npy -f",
@@ -151,6 +151,8 @@ TEXTS = {
     "short.txt": "one\ntwo\n",
     "pairs.csv": "x,y,empty\na,b,\nc,d,\n",
     "here.json": "mine",
+    "lone.npy.manifest.json": "of something else",
+    "lone/perm.npy.manifest.json": "of something else",
     "pyproject.toml": "[project]\nname = 'p'\n",
 }
 
@@ -176,6 +178,7 @@ def made(tmp_path_factory):
     for name in ("folder.npy", "odd.npy.manifest.json"):
         (folder / name).mkdir()
     os.mkfifo(folder / "pipe.npy")
+    (folder / "lone").mkdir()
     for name, text in TEXTS.items():
         (folder / name).write_text(text)
     return folder

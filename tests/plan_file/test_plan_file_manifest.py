@@ -1,14 +1,13 @@
 """Manifests of this version and of newer ones, and what is checked against them."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from unit_data import build_manifest
 
-from gcbs_cli.plan_file.manifest import manifest_path, plan_files, read_manifest
+from gcbs_cli.plan_file.manifest import manifest_path, read_manifest
 from gcbs_cli.plan_file.plans import check_plan, save_plan
 from gcbs_cli.system.errors import BadInput
 
@@ -62,11 +61,6 @@ def test_a_damaged_manifest_is_one_line(tmp_path, text, says):
     assert says in str(caught.value)
     assert str(caught.value).startswith(f"{manifest_path(path)}: ")
     assert "\n" not in str(caught.value)
-
-
-def test_a_plan_on_stdin_has_no_files():
-    assert [plan_files(name) for name in ("-", None)] == [[], []]
-    assert plan_files("p.npy") == ["p.npy", Path("p.npy.manifest.json")]
 
 
 def data(x, y, rows=5):

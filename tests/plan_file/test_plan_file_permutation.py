@@ -30,7 +30,7 @@ PERM = np.array([3, 0, 2, 4, 1], dtype=np.int64)
 
 
 def write_permutation(path, perm, batch_size):
-    with file(path) as output:
+    with file(path, force=True) as output:
         FORMATS[check_suffix(path)][1](output, perm, batch_size)
 
 

@@ -17,13 +17,13 @@ from unit_data import build_manifest
 
 from gcbs_cli.plan_file import plans
 from gcbs_cli.plan_file.manifest import manifest_path
-from gcbs_cli.plan_file.permutation import read_permutation, write_array
+from gcbs_cli.plan_file.permutation import FORMATS, read_permutation, write_array
 from gcbs_cli.plan_file.plans import OTHER_MANIFEST, check_plan_output, load_plan, save_plan
 from gcbs_cli.plan_file.writing import check_outputs, file, write
 from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
 ROWS = 200
-TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
+TOUCHES = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
 OUTPUTS = pytest.mark.parametrize("output", ["perm.npy", "perm.parquet", "perm.txt"])
 
 
@@ -32,7 +32,7 @@ def order(seed, rows=ROWS):
 
 
 def save(path, seed, rows=ROWS):
-    save_plan(path, order(seed, rows), build_manifest(order(seed, rows)))
+    save_plan(path, order(seed, rows), build_manifest(order(seed, rows)), force=True)
 
 
 def assert_is(path, seed):
@@ -59,7 +59,7 @@ def test_a_plan_replaces_another_with_its_manifest(output):
     for seed in range(3):
         WRITTEN.clear()
         manifest = build_manifest(order(seed), gather=seed > 1)
-        save_plan(output, order(seed), manifest)
+        save_plan(output, order(seed), manifest, force=True)
         plan = load_plan(output)
         assert (plan.perm.tolist(), plan.name, plan.gather) == (order(seed).tolist(), output, seed > 1)
         assert plan.manifest == manifest
@@ -118,7 +118,7 @@ def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one_or_a_hash_that_t
             save(output, 0)
         if not killed_at(moment, lambda: save(output, 1)):
             break
-        check_plan_output(output, force=Path(output).exists())
+        check_plan_output(output, {}, force=Path(output).exists())
         if not Path(output).exists():
             outcomes.append("none")
             continue
@@ -173,17 +173,6 @@ def test_a_failure_leaves_what_was_there(monkeypatch, output, old):
     assert old or not Path(output).exists()
 
 
-@pytest.mark.parametrize("text", ["{", '{"schema": "gcbs.manifest", "schema_version": "9.0"}', None])
-def test_a_manifest_without_its_permutation_is_replaced(text):
-    save("perm.npy", 0)
-    Path("perm.npy").unlink()
-    if text is not None:
-        manifest_path("perm.npy").write_text(text)
-    check_plan_output("perm.npy", force=False)
-    save("perm.npy", 1)
-    assert_is("perm.npy", 1)
-
-
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
@@ -202,7 +191,7 @@ def test_any_exception_leaves_the_old_file_and_nothing_else_and_a_failing_disk_i
     path.write_bytes(b"old")
 
     def fill():
-        with file(path) as output:
+        with file(path, force=True) as output:
             output.write(b"new")
             raise stop
 
@@ -265,7 +254,7 @@ def test_what_killed_runs_left_is_cleared_a_day_later(tmp_path, kind, age, stays
 
 def test_two_runs_write_one_file_at_once(tmp_path):
     path = tmp_path / "out"
-    with file(path) as slow:
+    with file(path, force=True) as slow:
         slow.write(b"slow")
         slow.flush()
         assert not path.exists()
@@ -283,35 +272,37 @@ def test_the_longest_name_that_a_folder_takes(tmp_path):
         write(tmp_path / ("é" * 128), "x")
 
 
-TAKEN = {
-    "a file that is read": ("x.npy", ["y.npy", "x.npy"], []),
-    "by a link": ("soft.npy", ["x.npy"], []),
-    "by another name": ("hard.npy", ["x.npy"], []),
-    "by a linked folder": ("here/x.npy", ["x.npy"], []),
-    "in a folder that is read": ("in/deep/x.npy", ["in"], []),
-    "by a pattern": ("in/deep/x.npy", ["**/x.npy"], []),
-    "by a name like a pattern": ("x[1].npy", ["x[1].npy"], []),
-    "another output": ("new.npy", [], ["here/new.npy"]),
-    "its manifest is read": ("new.npy", ["new.npy.manifest.json"], []),
-    "its manifest is another output": ("new.npy", [], ["new.npy.manifest.json"]),
-}
+def test_a_file_that_has_appeared_meanwhile_stays_without_force(tmp_path, monkeypatch):
+    for links in (True, False):  # some file systems have no links
+        path = tmp_path / f"out-{links}"
+        if not links:
+            monkeypatch.setattr(os, "link", _no_links)
+        write(path, "first")
+        with pytest.raises(BadInput, match="exists; use --force to replace it"):
+            write(path, "second")
+        assert path.read_bytes() == b"first"
+        write(path, "third", force=True)
+        assert path.read_bytes() == b"third"
+    assert names(tmp_path) == ["out-False", "out-True"]
 
 
-@pytest.mark.parametrize("case", TAKEN)
-def test_what_is_read_or_written_already_is_no_output_whatever_is_forced(case):
-    Path("in/deep").mkdir(parents=True)
-    Path("here").symlink_to(".")
-    for name in ("x.npy", "x[1].npy", "x1.npy", "in/deep/x.npy"):
-        Path(name).touch()
-    Path("soft.npy").symlink_to("x.npy")
-    Path("hard.npy").hardlink_to("x.npy")
-    with pytest.raises(BadInput, match=r"(is read by this command|is an output already) \(.*\); name another output"):
-        check_plan_output(*TAKEN[case], force=True)
-    check_plan_output("in/new.npy", ["in", "None", "-", None], [None, "x.json", None], force=False)
-    check_plan_output("x1.npy", ["x[1].npy"], force=True)
-    check_plan_output("-", ["x.npy"], ["./-"], force=False)
-    with pytest.raises(BadInput, match=r"p\.csv: found the suffix \.csv"):
-        check_plan_output("p.csv", force=False)
+def _no_links(*_):
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
+@OUTPUTS
+def test_of_two_plans_to_one_name_the_first_stays_whole(output, monkeypatch):
+    fill = FORMATS[Path(output).suffix]
+
+    def after_another(*arguments):
+        monkeypatch.setitem(FORMATS, Path(output).suffix, fill)
+        save_plan(output, order(0), build_manifest(order(0)))
+        fill[1](*arguments)
+
+    monkeypatch.setitem(FORMATS, Path(output).suffix, (fill[0], after_another))
+    with pytest.raises(BadInput, match="exists; use --force"):
+        save_plan(output, order(1), build_manifest(order(1)))
+    assert_is(output, 0)
 
 
 def test_a_link_is_replaced_and_its_target_stays(tmp_path):
@@ -320,8 +311,19 @@ def test_a_link_is_replaced_and_its_target_stays(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     for name in ("link", "loop"):
         with pytest.raises(BadInput, match="exists; use --force to replace it"):
-            check_outputs([tmp_path / name], force=False)
-        check_outputs([tmp_path / name], force=True)
-        write(tmp_path / name, "new")
+            check_outputs([tmp_path / name], {}, force=False)
+        check_outputs([tmp_path / name], {}, force=True)
+        write(tmp_path / name, "new", force=True)
         assert (tmp_path / name).read_bytes() == b"new"
     assert (tmp_path / "target").read_bytes() == b"kept"
+
+
+def test_a_manifest_without_its_permutation_goes_and_what_is_none_stays():
+    save("perm.npy", 0)
+    Path("perm.npy").unlink()
+    check_plan_output("perm.npy", {}, force=False)
+    assert files_of(Path()) == {}
+    manifest_path("perm.npy").write_text('{"of": "something else"}')
+    for force in (False, True):
+        with pytest.raises(BadInput, match="cannot be read as a gcbs manifest"):
+            check_plan_output("perm.npy", {}, force=force)
