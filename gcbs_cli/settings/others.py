@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Self, get_args
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.settings.model import OUTPUT_PANEL, Leaf, Settings, option
@@ -207,6 +207,20 @@ REFINED = "+refine"
 OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", "partitions", "engine", "address")
 
 
+UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def _seconds(value: Any) -> Any:
+    """Seconds from 90, 90s, 5m or 1h."""
+    text = str(value)
+    return float(text[:-1]) * UNITS[text[-1]] if text[-1:] in UNITS else value
+
+
+Budget = Annotated[
+    float, BeforeValidator(_seconds), option(..., metavar="TIME", expected="a time such as 60s or 5m", gt=0)
+]
+
+
 class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """--train tells whether planning pays on this data: two small heads on the embeddings are trained with each plan
     and rank held-out pairs. The gap alone does not tell which plan trains best.
@@ -216,7 +230,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     Examples:
 
         gcbs compare x.npy y.npy --train --html compare.html
-        gcbs compare x.npy y.npy --train --around --budget 1200
+        gcbs compare x.npy y.npy --train --around --budget 20m
         gcbs compare x.npy y.npy --methods rcm,metis+refine,train --graph top-m --json
         gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
@@ -231,8 +245,8 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """
     around: bool = option(False, only_with="train")
     """Train with settings around the preset, too: another margin, other numbers of hard pairs and smaller groups."""
-    budget: float = option(300.0, gt=0, only_with="train")
-    """Seconds for --train; they decide the number of rows, epochs and seeds."""
+    budget: Budget = option(300.0, only_with="train")
+    """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds. [default: 5m]"""
     trials: Trials = 5
     """Number of random orders to compare with."""
     omitted = OF_ONE_PLAN
