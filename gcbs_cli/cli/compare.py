@@ -157,7 +157,7 @@ def by_training(
         seconds = fmean(run.plan_seconds for run in one.runs)
         reports.append(((line.name, str(one), f"{one.noise:.1f}", f"{seconds:.1f}"), line.report))
     sizes = {
-        "train_rows": len(rows),
+        "train_rows": len(trial.split.train),
         "queries": len(trial.split.test),
         "candidates": len(trial.split.candidates),
         "epochs": trial.epochs,
