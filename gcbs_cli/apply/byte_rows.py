@@ -3,6 +3,7 @@
 One pass finds where each row lies; then rows are read by their offsets.
 """
 
+import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -105,10 +106,6 @@ def _samples(stamp: FileStamp, file: BinaryIO) -> Iterable[tuple[int, int]]:
             raise tarfile.ReadError("data after its end: a damaged header, or another archive")
     except tarfile.TarError as error:
         raise BadInput(f"{stamp.shown}: not a tar archive, or damaged: {one_line(error)}") from None
-    starts = [next(sample).offset for _, sample in groupby(members, _sample_name)]
+    samples = groupby(members, lambda member: re.sub("[.][^/]*$", "", member.name))
+    starts = [next(sample).offset for _, sample in samples]
     return zip(starts, [*starts[1:], archive.offset], strict=True)
-
-
-def _sample_name(member: tarfile.TarInfo) -> tuple[str, str]:
-    folder, _, name = member.name.rpartition("/")
-    return folder, name.split(".")[0]

@@ -106,13 +106,14 @@ def from_array(array: Any, name: str) -> EmbeddingSource:
         )
     check_matrix(name, tuple(array.shape))
     rows, dim = array.shape
-    values = array.detach().cpu() if is_tensor else array
-    if dtype == "bfloat16":
-        values = values.view(torch.uint16 if is_tensor else np.uint16)
-    values = np.asarray(values)
+    if is_tensor:
+        array = array.detach().cpu()
+        if dtype == "bfloat16":
+            array = array.view(torch.uint16)
+    values = np.asarray(array).view(RAW_DTYPES[dtype])
 
     def blocks(rows_per_block: int) -> Iterator[Array]:
         for start in range(0, rows, rows_per_block):
-            yield np.ascontiguousarray(values[start : start + rows_per_block], dtype=RAW_DTYPES[dtype])
+            yield np.ascontiguousarray(values[start : start + rows_per_block])
 
     return EmbeddingSource(name, rows, dim, dtype, blocks)

@@ -81,7 +81,10 @@ def mine(pairs: PairedRows, settings: MineSettings, ids: Ints | None = None, pro
     clock = Stopwatch(progress)
     backend = choose_backend(settings.device, settings.chunk_rows)
     positives = Positives(np.arange(pairs.rows) if ids is None else ids)
-    forecast = _forecast(pairs, settings, positives, backend)
+    # The lists, and the keys of the rows that are looked at together.
+    keys = min(pairs.rows, keys_listed(settings.last_rank(positives.most) + positives.most))
+    entries = pairs.rows * settings.negatives + (backend.tile_rows or backend.tile_shape[0]) * keys
+    forecast = MemoryForecast(pairs.rows, fixed_bytes(pairs.rows, pairs.dim, backend), entries, BYTES_PER_KEY)
     advice = "use fewer --negatives, a smaller --range-max or fewer rows"
     check_memory(forecast, settings, "mining", advice, held=pairs.x.nbytes + pairs.y.nbytes)
     with clock.step("negatives"):
@@ -148,11 +151,3 @@ def _gap(loss: MinedLoss) -> MinedGap:
     own = 1.0 - (loss.global_ - loss.own) / random
     shared = 1.0 - (loss.global_ - loss.shared) / random
     return MinedGap(own_reduction=own, shared_reduction=shared)
-
-
-def _forecast(pairs: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> MemoryForecast:
-    """Memory of the lists, and of the keys of the rows that are looked at together."""
-    keys = min(pairs.rows, keys_listed(settings.last_rank(positives.most) + positives.most))
-    height = backend.tile_rows or backend.tile_shape[0]
-    entries = pairs.rows * settings.negatives + height * keys
-    return MemoryForecast(pairs.rows, fixed_bytes(pairs.rows, pairs.dim, backend), entries, BYTES_PER_KEY)
