@@ -1,7 +1,4 @@
-"""Files whose rows are bytes: lines of JSONL, records of CSV, samples of .tar.
-
-One pass finds where each row lies; then rows are read by their offsets.
-"""
+"""Files whose rows are bytes (lines of JSONL, records of CSV, samples of .tar): one pass finds where each lies."""
 
 import re
 import tarfile
@@ -10,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -18,11 +15,9 @@ from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, read_bytes
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
-_OBJECT_BYTES = 100
-"""What Python takes for a row in memory beside its bytes."""
+_OBJECT_BYTES = 100  # what Python takes for a row in memory beside its bytes
 _PIECE_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
-Write = Callable[[Any], object]
 
 
 class ByteRows:
@@ -46,8 +41,8 @@ class ByteRows:
         self.counts = list(map(len, spans))
         # (N, 3): where a row begins and ends, and in which file
         self._table = np.column_stack([np.concatenate(spans), np.repeat(np.arange(len(spans)), self.counts)])
+        # (N,) the memory that each row takes
         self.row_bytes = self._table[:, 1] - self._table[:, 0] + _OBJECT_BYTES
-        """(N,) the memory that each row takes."""
 
     def read(self, rows: Ints) -> list[bytes]:
         """Read rows, every file from front to back. Raises BadInput when one has changed."""
@@ -63,7 +58,7 @@ class ByteRows:
         return found
 
     @contextmanager
-    def writer(self, number: int, file: BinaryIO) -> Iterator[Write]:
+    def writer(self, number: int, file: BinaryIO) -> Iterator[Callable[[list[bytes]], object]]:
         """Give what writes rows to a new file, in place of the one of this number."""
         file.write(self._prefixes[number])
         yield file.writelines
@@ -71,10 +66,7 @@ class ByteRows:
 
 
 def _lines(stamp: FileStamp, file: BinaryIO, *, quoted: bool) -> Iterator[tuple[int, int]]:
-    """Yield where each line begins and ends, empty ones apart; quoted: each record of CSV (RFC 4180).
-
-    There, a line end inside quotes belongs to the record.
-    """
+    """Yield where each line begins and ends but empty ones; quoted: line ends inside quotes are no ends (RFC 4180)."""
     start = position = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
     file.seek(start)
     quotes = 0

@@ -1,6 +1,6 @@
 """Parquet files, read and written by row groups."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -8,13 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gcbs_cli.apply.byte_rows import Write
 from gcbs_cli.data.files import FileStamp
 from gcbs_cli.data.tables import ROWS_AT_ONCE, open_table, read_batches
 from gcbs_cli.system.arrays import Ints
 
-_COPIES = 4
-"""How often a row lies in memory: as read, in order, encoded, and what Arrow rounds up (measured)."""
+_COPIES = 4  # how often a row lies in memory: as read, in order, encoded, and what Arrow rounds up (measured)
 
 
 class ParquetRows:
@@ -34,8 +32,7 @@ class ParquetRows:
                 for batch in read_batches(table, ROWS_AT_ONCE):
                     sizes.append(np.full(len(batch), _COPIES * (batch.nbytes // len(batch) + 1)))
                 self._group_rows.append(table.metadata.num_rows // max(1, table.num_row_groups) + 1)
-        self.row_bytes = np.concatenate(sizes)
-        """(N,) the memory that each row takes."""
+        self.row_bytes = np.concatenate(sizes)  # (N,) the memory that each row takes
 
     def read(self, rows: Ints) -> Any:
         """Read rows as a table, every file from front to back. Raises BadInput when one is damaged or has changed."""
@@ -51,7 +48,7 @@ class ParquetRows:
         return pa.Table.from_batches(parts).unify_dictionaries().take(np.searchsorted(rising, rows))
 
     @contextmanager
-    def writer(self, number: int, file: BinaryIO) -> Iterator[Write]:
+    def writer(self, number: int, file: BinaryIO) -> Iterator[Callable[[Any], object]]:
         """Give what writes tables to a new file, with the row groups of the one of this number."""
         with pq.ParquetWriter(file, self.layouts[0]) as writer:
             yield lambda rows: writer.write_table(rows, row_group_size=self._group_rows[number])

@@ -1,5 +1,7 @@
 """Write data in plan order: of as many rows as memory holds at a time, every file is read from front to back."""
 
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -7,15 +9,45 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.apply.byte_rows import ByteRows
-from gcbs_cli.apply.files import targets
-from gcbs_cli.data.files import FileStamp
+from gcbs_cli.data.files import FileStamp, list_files, shown, stamp_file
 from gcbs_cli.plan_file import writing
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import available_memory
 
-_MOST_MEMORY = 1 << 32
-"""With more, texts of a column could pass the 2 GiB that Arrow puts in order at a time."""
+SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".tar")
+_MOST_MEMORY = 1 << 32  # with more, texts of a column could pass the 2 GiB that Arrow puts in order at a time
+
+
+def find_files(data: str) -> list[FileStamp]:
+    """The files of a path, folder or pattern, part-2 before part-10. Raises BadInput: none, two kinds, equal names."""
+    files = list(map(stamp_file, list_files(data)))
+    suffixes = {file.suffix for file in files}
+    if len(suffixes) > 1 or not suffixes.issubset(SUFFIXES):
+        names = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes))
+        raise BadInput(f"{shown(data)}: found {names}; expected files of one kind: {', '.join(SUFFIXES)}")
+    if len(set(targets(files, Path()))) < len(files):
+        raise BadInput(f"{shown(data)}: two files have the same name; they would overwrite each other in one folder")
+    return files
+
+
+def targets(files: Sequence[FileStamp], path: Path) -> list[Path]:
+    """What is written for each: `path` itself for a file alone, else files of `path`, a folder."""
+    return [path] if len(files) == 1 else [path / os.path.basename(file.path) for file in files]
+
+
+def output_path(files: Sequence[FileStamp], output: str, inputs: Mapping[object, str], *, force: bool) -> Path:
+    """Where the result goes: a file with the input's suffix, or a new folder for shards.
+
+    inputs: what is read, by `writing.identity`. Raises BadInput when it cannot be written there, exists, or is read.
+    """
+    path = Path(output)
+    if len(files) > 1 and os.path.lexists(path):
+        raise BadInput(f"{output}: exists, but shards are written to a new folder; name another or remove this one")
+    if len(files) == 1 and path.suffix.lower() != files[0].suffix:
+        raise BadInput(f"{output}: expected a name with {files[0].suffix}, as the data has; apply does not convert")
+    writing.check_outputs([path], inputs, force=force)
+    return path
 
 
 def reorder(
@@ -32,8 +64,7 @@ def reorder(
     memory: bytes of rows at a time; unless given, half of what is free. header: the first record of each CSV file names
     its columns and stays. Raises BadInput when the data has more or fewer rows than the plan, or is damaged.
     """
-    if files[0].suffix == ".parquet":
-        # pyarrow takes longer to load than a million lines to reorder.
+    if files[0].suffix == ".parquet":  # pyarrow takes longer to load than a million lines to reorder
         from gcbs_cli.apply.parquet_rows import ParquetRows
 
         data: Any = ParquetRows(files)

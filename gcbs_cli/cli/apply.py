@@ -2,8 +2,7 @@
 
 import time
 
-from gcbs_cli.apply.files import find_files, output_path, targets
-from gcbs_cli.apply.reorder import reorder
+from gcbs_cli.apply.reorder import find_files, output_path, reorder, targets
 from gcbs_cli.cli.inputs import files_read, say_order
 from gcbs_cli.cli.output import Output
 from gcbs_cli.plan_file.plans import load_plan

@@ -20,9 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import run_gcbs, run_python
 
-from gcbs_cli.apply.files import find_files
 from gcbs_cli.apply.parquet_rows import ParquetRows
-from gcbs_cli.apply.reorder import reorder
+from gcbs_cli.apply.reorder import find_files, reorder
 from gcbs_cli.data.files import stamp_file
 from gcbs_cli.system.errors import BadInput
 

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from gcbs_cli.apply import files
+from gcbs_cli.apply.reorder import SUFFIXES, find_files, reorder
 from gcbs_cli.data.opening import open_pair, open_side
 from gcbs_cli.data.reading import UnitRowBlocks
 from gcbs_cli.data.row_values import READERS, WITH_COLUMNS
@@ -96,8 +96,6 @@ def _config(path):
 
 def _applied(path):
     """Turn the rows round three times: the third file is the first."""
-    from gcbs_cli.apply.files import find_files
-    from gcbs_cli.apply.reorder import reorder
 
     def turned(source, target):
         try:
@@ -132,7 +130,7 @@ BY_SUFFIX = {
     "shards of ": (EMBEDDINGS, _shards),
     "permutation.": (permutation.SUFFIXES, _permutation),
     "values.": (READERS, _values),
-    "applied.": (files.SUFFIXES, _applied),
+    "applied.": (SUFFIXES, _applied),
     "texts.": (WITH_COLUMNS, _texts),
 }
 """Who reads files by their suffix, and which: a suffix that is added there is tried here."""
