@@ -37,10 +37,7 @@ def targets(files: Sequence[FileStamp], path: Path) -> list[Path]:
 
 
 def output_path(files: Sequence[FileStamp], output: str, inputs: Mapping[object, str], *, force: bool) -> Path:
-    """Where the result goes: a file with the input's suffix, or a new folder for shards.
-
-    inputs: what is read, by `writing.identity`. Raises BadInput when it cannot be written there, exists, or is read.
-    """
+    """A file with the data's suffix, or a new folder for shards. Raises BadInput where `check_outputs` does, too."""
     path = Path(output)
     if len(files) > 1 and os.path.lexists(path):
         raise BadInput(f"{output}: exists, but shards are written to a new folder; name another or remove this one")
@@ -73,10 +70,9 @@ def reorder(
     for stamp, layout in zip(files, data.layouts, strict=True):
         if layout != data.layouts[0]:
             raise BadInput(f"{stamp.shown}: its columns differ from those of the first file")
-    if len(data.row_bytes) != len(perm):
-        raise BadInput(
-            f"the data has {len(data.row_bytes):,} rows, the plan {len(perm):,}; was it made for other data?"
-        )
+    count = len(data.row_bytes)
+    if count != len(perm):
+        raise BadInput(f"the data has {count:,} rows, the plan {len(perm):,}; was it made for other data?")
     memory = min(memory or available_memory() // 2, _MOST_MEMORY)
     multiples = np.cumsum(data.row_bytes[perm]) // memory
     windows = iter(np.split(perm, np.flatnonzero(np.diff(multiples)) + 1))
