@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from running import SAMPLE
 
 from gcbs_cli import BadInput, mine, plan, report
@@ -103,3 +104,36 @@ def test_what_does_not_fit_is_refused(call, said):
     x, y = (np.load(SAMPLE / f"{side}.npy")[:300] for side in "xy")
     with pytest.raises(BadInput, match=said):
         call(x, y)
+
+
+GROUPS = np.arange(300) // 3
+KINDS = {
+    "list": GROUPS.tolist(),
+    "requires grad": torch.tensor(GROUPS, dtype=torch.float32, requires_grad=True),
+    "bfloat16": torch.tensor(GROUPS).bfloat16(),
+    "beyond 64 bits": [2**64 + int(group) for group in GROUPS],
+    "masked": np.ma.array(GROUPS, mask=GROUPS > 50),
+    "sparse": torch.tensor(GROUPS).to_sparse(),
+    "ragged": [[1]] * 299 + [[1, 2]],
+    "nested": [[1]] * 300,
+    "a number": 3,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_of_any_kind_are_taken_as_they_are_or_refused(kind):
+    x, y = (np.load(SAMPLE / f"{side}.npy")[:300] for side in "xy")
+    calls = [lambda ids: plan(x, y, groups=ids), lambda ids: mine(x, y, positives=ids), lambda ids: report(x, y, ids)]
+    if kind in ("sparse", "ragged", "nested", "a number"):
+        for call in calls:
+            with pytest.raises(BadInput, match="expected (one value for each|a list or array)"):
+                call(KINDS[kind])
+        return
+    with pytest.raises(BadInput, match="perm: "):
+        calls[2](KINDS[kind])
+    expected = GROUPS
+    if kind == "masked":  # these rows are alone
+        expected = np.where(GROUPS > 50, np.arange(300) + 1000, GROUPS)
+    if kind == "bfloat16":
+        expected = torch.tensor(GROUPS).bfloat16().float().numpy()
+    assert calls[0](KINDS[kind]).perm.tolist() == calls[0](expected).perm.tolist()

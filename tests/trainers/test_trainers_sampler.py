@@ -197,6 +197,9 @@ def test_the_launchers_environment_places_a_sampler(perm, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert list(PlannedBatchSampler(perm, BATCH)) == planned_batches(perm)[1:8:2]
+    monkeypatch.setenv("WORLD_SIZE", "x")
+    with pytest.raises(BadInput, match="RANK, WORLD_SIZE: .* 'x'"):
+        PlannedBatchSampler(perm, BATCH)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
