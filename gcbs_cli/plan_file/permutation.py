@@ -12,13 +12,12 @@ from numpy.lib import format as npy
 from gcbs_cli.data.files import one_line, open_file, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import listed
-from gcbs_cli.data.tables import open_table, read_column
+from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file import writing
 from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput
 
 _WRITE_LINES = 1 << 17
-_ROWS_AT_ONCE = 1 << 16
 
 
 def check_suffix(path: Path | str) -> str:
@@ -99,12 +98,10 @@ def _read_parquet(path: str) -> Ints:
         columns = [f"{field.name} of {field.type}" for field in table.schema_arrow]
         if "index of int64" not in columns:
             raise BadInput(f"{stamp.shown}: found the columns {listed(columns)}, expected one column index of int64")
-        pieces = [np.empty(0, np.int64)]
-        for values in read_column(table, "index", _ROWS_AT_ONCE):
-            if values.null_count:
-                raise BadInput(f"{stamp.shown}: found nulls in the column index, expected each row once")
-            pieces.append(values.to_numpy())
-    return np.concatenate(pieces)
+        indices = table.read(["index"], use_threads=False)["index"]
+    if indices.null_count:
+        raise BadInput(f"{stamp.shown}: found nulls in the column index, expected each row once")
+    return np.array(indices.to_numpy())
 
 
 def _read_text(path: str) -> Ints:
