@@ -234,6 +234,7 @@ class Case:
                 "positive_probability": np.exp(own_s / tau) / (logit * some).sum(axis=1),
                 "positive_probability.global": np.exp(own_s / tau) / (logit * all_keys).sum(axis=1),
                 "mutual_information_bound": np.log(some.sum(axis=1)) - trained,
+                "learnable_share": (logit * some * (s < own_s[:, None] - TIE)).sum(axis=1) / (logit * some).sum(axis=1),
                 "accuracy": own_s >= high - TIE,
                 "accuracy.global": own_s >= largest - TIE,
             }
@@ -298,6 +299,7 @@ class Case:
         return (
             *(("bounds", "objective") if self.kind in ("bsc", "triplet") else ()),
             *(("accuracy", "gap.closed_share") if several else ()),
+            *(("learnable_share",) if several or self.kind == "triplet" else ()),
             *(() if one_cross_entropy and not several and self.divide_by != "all" else ("mutual_information_bound",)),
         )
 

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 GAP_TEXTS = {
     "lead": "Only --train tells which plan trains best. Without a trial, take the preset:",
-    "question": "How much smaller is the gap, the part of the loss over all pairs that training does not see?",
-    "meaning": "Masked gap reduction: without suspected false negatives. The thin line ends where it is with them.",
-    "limits": "A smaller gap means harder batches, not a better model. The smallest gap often comes from right answers "
-    "that count as wrong ones in their batch: the suspects. The preset keeps them apart, and trained best on five "
-    "corpora. gcbs compare --train finds out which plan a model learns most from on this data.",
+    "question": "How much of the loss's weight is on negatives to learn from?",
+    "meaning": "Learnable share: the weight of negatives less similar than the positive. The thin line ends at random.",
+    "limits": "On five corpora it ordered nine of ten pairs of plans as training did, the gap fewer than half: a "
+    "smaller gap means harder batches, not a better model. gcbs compare --train finds out which plan a model learns "
+    "most from.",
 }
 TRIAL_TEXTS = {
     "question": "What does a model gain?",
@@ -81,7 +81,7 @@ def compare(settings: Compare) -> None:
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
     row_facts = read_row_facts(settings, stream.rows)
-    judge = by_training if settings.train else by_gap
+    judge = by_training if settings.train else by_figures
     with out:
         outcome = judge(settings, plans, stream.read(), row_facts, out)
     command = None
@@ -118,15 +118,16 @@ def _plans(settings: Compare, out: Output) -> dict[str, PlanSettings]:
     return plans
 
 
-def by_gap(
+def by_figures(
     settings: Compare, plans: Mapping[str, PlanSettings], pairs: PairedRows, row_facts: Mapping[str, Any], out: Output
 ) -> Outcome:
-    """What the plans are worth by the gap, which does not tell which one trains best: the preset is the one to take."""
+    """What the plans are worth by the figures of a report, which do not train: the preset is the one to take."""
     lines = compare_plans(pairs, plans, settings.only(PlanSettings), out, trials=settings.trials, **row_facts)
-    lines.sort(key=lambda line: line.masked, reverse=True)
+    lines.sort(key=lambda line: line.learnable, reverse=True)
     bars = {}
     for line in lines:
-        bars[line.name] = (line.masked, (line.masked, line.report.gap.reduction or 0.0), f"{line.masked:.1%}")
+        random = line.report.learnable_share.random_mean or 0.0
+        bars[line.name] = (line.learnable, (line.learnable, random), f"{line.learnable:.1%}")
     reports = [((line.name, f"{line.seconds:.1f}"), line.report) for line in lines]
     table = figure_table(reports, ["method", "seconds"], SHOWN)
     table.caption = "; ".join(f"{figure.short}: {figure.meaning}" for figure in SHOWN)

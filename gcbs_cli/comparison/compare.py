@@ -21,8 +21,8 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, nearest
 from gcbs_cli.system.progress import Progress, Stopwatch
 
-MASKED = "gap.masked.reduction"
-SHOWN = sorted(shown_in("compare"), key=lambda figure: figure.path != MASKED)
+LEARNABLE = "learnable_share.plan"
+SHOWN = sorted(shown_in("compare"), key=lambda figure: figure.path != LEARNABLE)
 """The figures of the table, first the one that sorts it."""
 NEEDS_TEXT = "words"
 """The method that needs the rows' texts."""
@@ -44,9 +44,9 @@ class Compared:
     report: GapReport
 
     @property
-    def masked(self) -> float:
-        """The gap reduction without suspected false negatives; 0 where there is no gap."""
-        return self.report.at(MASKED) or 0.0
+    def learnable(self) -> float:
+        """The learnable share of its batches."""
+        return self.report.at(LEARNABLE) or 0.0
 
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""

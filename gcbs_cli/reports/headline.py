@@ -8,8 +8,6 @@ from gcbs_cli.reports.schema import SHARE, Figure, GapReport, SampledReport
 MANY_SUSPECTS_SHARE = 0.1
 MANY_SUSPECTS_TIMES_RANDOM = 5
 """Suspected false negatives are many when they touch a tenth of the rows, five times as often as by chance."""
-LEAST_MASKED_SHARE = 0.5
-"""Share of the plain reduction under which the masked one says that suspects made it."""
 LEAST_GAP = 1e-9
 """A smaller gap is rounding."""
 SPREADS_OF_NOISE = 3
@@ -48,6 +46,10 @@ def summary(report: GapReport | SampledReport) -> list[tuple[str, str]]:
     name = "closes" if reduction > 0 else "widens by"
     lines = [(name, f"{share.lstrip('-')} of random's gap ({random:.3f} → {plan:.3f} {report.unit}){without}")]
     if isinstance(report, GapReport):
+        learnable = report.learnable_share
+        if learnable.plan is not None:
+            shares = f"{learnable.plan:.1%} (random {learnable.random_mean:.1%})"
+            lines.insert(0, ("learnable", f"{shares}: the weight on negatives to learn from"))
         lines += _details(report, most)
     return [*lines, verdict]
 
@@ -65,27 +67,32 @@ def _details(report: GapReport, most: str) -> list[tuple[str, str]]:
     return lines
 
 
+def _difference(report: GapReport | SampledReport) -> tuple[float, float | None]:
+    """By how much the plan is better than random orders, in learnable share, else in the gap; and their spread."""
+    learnable = report.at("learnable_share.plan")
+    if learnable is not None:
+        return learnable - report.at("learnable_share.random_mean"), report.at("learnable_share.random_std")
+    plan, random, *_ = _gap(report)
+    return random - plan, report.at("gap.random_std")
+
+
 def _is_noise(report: GapReport | SampledReport) -> bool:
     """Whether the plan is within the spread of random orders."""
-    plan, random, *_ = _gap(report)
-    spread = report.at("gap.random_std")
-    return None not in (plan, spread) and abs(plan - random) <= SPREADS_OF_NOISE * spread
+    if report.at("gap.plan") is None:
+        return False
+    difference, spread = _difference(report)
+    return spread is not None and abs(difference) <= SPREADS_OF_NOISE * spread
 
 
 def _verdict(report: GapReport | SampledReport) -> str:
-    """Whether it may pay to train on the plan, as far as the gap can tell."""
-    _, _, reduction, masked, _ = _gap(report)
-    if reduction is None:
+    """Whether it may pay to train on the plan."""
+    if _gap(report)[2] is None:
         return f"one batch of {report.batch_size} holds all rows, so there is no gap to close"
     if _is_noise(report):
         return "no better than random batches: the difference is within their spread"
-    if reduction < 0:
-        return "easier than random: made for other data, or to keep hard pairs apart"
-    if masked is not None and masked <= 0:
-        return "do not train on it: all of its gain comes from suspected false negatives"
-    if masked is not None and masked < LEAST_MASKED_SHARE * reduction:
-        return "much of its gain comes from suspected false negatives"
-    return "harder than random; only training tells whether it is better"
+    if _difference(report)[0] < 0:
+        return "worse than random batches: made for other data, or its negatives are harder than the positives"
+    return "better than random by this figure; only training tells for sure"
 
 
 def suspects_warning(reports: Sequence[GapReport]) -> str | None:

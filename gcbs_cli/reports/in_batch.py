@@ -9,6 +9,7 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import batches_of
+from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints
@@ -19,6 +20,8 @@ from gcbs_cli.system.threads import in_order
 Result = TypeVar("Result")
 
 ROWS_AT_ONCE = 1 << 12
+TIE = 4 * FLOAT32_UNIT_ROUNDOFF
+"""Two float32 products of equal rows differ by no more."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,12 @@ class Seen:
 class BatchSums(Seen):
     """What each input row sees in its batch.
 
+    learnable: (T, S, N) the softmax weight of the negatives that are less similar than the positive;
     least: (S, N) the least similarity to a key, the own positive included; keys: (N,) their number; suspects: (N,) the
     number of rows of its batch that are suspected with it; negatives: (N,) Σ s_ij over the other rows of its batch.
     """
 
+    learnable: Floats
     least: Float32s
     keys: Ints
     suspects: Ints
@@ -94,6 +99,7 @@ def batch_sums(
         log_sums=np.empty((2, len(temperatures), directions, count)),
         hardest=np.empty((2, directions, count), np.float32),
         batch=batches_of(perm, batch_size),
+        learnable=np.empty((len(temperatures), directions, count)),
         least=np.empty((directions, count), np.float32),
         keys=np.empty(count, np.int64),
         suspects=np.empty(count, np.int64),
@@ -115,7 +121,11 @@ def batch_sums(
                     negatives = np.partition(values, -loss.top, axis=-1)[..., -loss.top :]
                 keys = np.concatenate([negatives, positives[..., None]], axis=-1)
                 for number, temperature in enumerate(temperatures):
-                    sums.log_sums[masked, number, side, rows] = log_sum_exp(keys, temperature)
+                    log_sums = log_sum_exp(keys, temperature)
+                    sums.log_sums[masked, number, side, rows] = log_sums
+                    if not masked:
+                        others = np.where(keys < positives[..., None] - TIE, -np.inf, keys)  # the positive among them
+                        sums.learnable[number, side, rows] = -np.expm1(log_sum_exp(others, temperature) - log_sums)
                 if not masked:
                     finite = np.isfinite(keys)
                     sums.keys[rows] = np.count_nonzero(finite, axis=-1)

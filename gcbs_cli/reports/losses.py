@@ -14,7 +14,7 @@ from gcbs_cli.products.sums import KeySums
 from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.reports.basis import Figures, ReportInputs, RowFacts
 from gcbs_cli.reports.figures import FIGURES, nest
-from gcbs_cli.reports.in_batch import BatchSums, Seen, batch_sums, log_sum_exp, of_orders, random_orders
+from gcbs_cli.reports.in_batch import TIE, BatchSums, Seen, batch_sums, log_sum_exp, of_orders, random_orders
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss, ReportSettings
 from gcbs_cli.system.arrays import Floats, Ints
@@ -23,8 +23,6 @@ from gcbs_cli.system.progress import Progress
 
 MOST_PAIRS = 1 << 28
 """Pairs of positives that are held at once, 24 bytes each."""
-TIE = 4 * FLOAT32_UNIT_ROUNDOFF
-"""Two float32 products of equal rows differ by no more."""
 OF_ROWS = ("gap.oracle", "similarity.positive", *(one.path for one in FIGURES if one.path.endswith(".global")))
 """Figures that depend on an order only by the rows that it counts."""
 
@@ -182,6 +180,8 @@ class OrderReports:
         if self.comparable:
             for path, hardest in (("plan", sums.hardest[0, 0]), ("global", self.all.hardest[0, 0])):
                 figures[f"accuracy.{path}"] = float(np.mean(hardest[rows] <= own + TIE))
+        if self.comparable and self.loss.kind != "triplet":
+            figures["learnable_share.plan"] = float(sums.learnable[number][:, rows].mean())
         if self.in_nats:  # van den Oord et al. (2018)
             figures["mutual_information_bound"] = float(np.log(sums.keys[rows]).mean()) - figures["loss.plan"]
         if inputs.coordinates is not None:

@@ -109,9 +109,9 @@ def sampled_report(
 def plan_log(pairs: PairedRows, perm: Ints, settings: ReportSettings, groups: Ints | None = None) -> dict[str, float]:
     """What a plan is worth, for the log of a training, which no figure may end: what fails here is only warned of.
 
-    L_train and L_train_random, suspects and suspects_random, from the products inside the batches of the plan and of
-    `trials` random orders; L_global and gap, from some rows and all their keys, and the half width of their interval;
-    reduction, where random batches leave a gap.
+    The learnable share, L_train and suspects, and the same with _random, from the products inside the batches of the
+    plan and of `trials` random orders; L_global and gap, from some rows and all their keys, and the half width of their
+    interval; reduction, where random batches leave a gap.
 
     perm: (N,); groups: (N,) ids, rows with the same one are suspected too; of the settings, the first loss (infonce or
     symmetric), batch size and temperature count.
@@ -136,7 +136,11 @@ def _log_figures(pairs: PairedRows, perm: Ints, settings: ReportSettings, groups
         sums = batch_sums(pairs, order, size, [temperature], loss, suspicion)
         log_sums, rows = sums.log_sums[0, 0].mean(axis=0), order[:counted]
         mean = float((log_sums - diagonal / temperature)[rows].mean())
-        return log_sums, {"L_train": mean, "suspects": float(sums.suspects[rows].sum() / 2)}
+        return log_sums, {
+            "learnable": float(sums.learnable[0][:, rows].mean()),
+            "L_train": mean,
+            "suspects": float(sums.suspects[rows].sum() / 2),
+        }
 
     orders = [perm, *random_orders(pairs.rows, settings.seed, settings.trials)]
     (log_sums, figures), *others = of_orders(orders, in_batches)

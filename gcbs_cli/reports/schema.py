@@ -87,6 +87,18 @@ class LossFigures(ReportPart):
     random_std: float | None = None
 
 
+class LearnableShare(ReportPart):
+    """What orders plans as training does (benchmarks/RESULTS.md); None without a softmax over one positive."""
+
+    plan: Annotated[
+        float | None,
+        Figure("learnable share", SHARE, "table history compare trial", "learnable", random="random_mean"),
+    ] = None
+    """Weight that the loss gives, in a row's batch, to negatives less similar than its positive."""
+    random_mean: float | None = None
+    random_std: float | None = None
+
+
 class MaskedGap(ReportPart):
     """The gap with suspected pairs left out of both sums."""
 
@@ -279,6 +291,7 @@ class GapReport(ReportHead):
     """One report: a loss, a batch size, a temperature. Figures of a plan are None without one."""
 
     loss: LossFigures
+    learnable_share: LearnableShare = LearnableShare()
     gap: Gap
     bounds: Bounds = Bounds()
     objective: Objective = Objective()

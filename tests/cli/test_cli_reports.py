@@ -26,13 +26,13 @@ def test_equal_rows_have_the_threshold_of_their_plan(gcbs, folder):
     assert found["graph"]["edges"] == entry["graph"]["edges"]
 
 
-def test_six_lines_and_all_figures_on_request_in_80_columns(gcbs, sample):
+def test_seven_lines_and_all_figures_on_request_in_80_columns(gcbs, sample):
     gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
     words = ("report", "x.npy", "y.npy", "-p", "perm.npy")
     result, full, several = gcbs(*words), gcbs(*words, "--full"), gcbs(*words, "-k", 16, "-k", 64)
     names = [line.split("  ")[0] for line in result.stdout.splitlines()]
-    assert names == ["report", "closes", "oracle", "suspects", "hard pairs", "verdict"]
-    assert full.stdout.startswith("Closes: ")
+    assert names == ["report", "learnable", "closes", "oracle", "suspects", "hard pairs", "verdict"]
+    assert full.stdout.startswith("Learnable: ")
     for word in ("L_global", "gap reduction", "closed share", "masked reduction", "alignment", "uniformity"):
         assert word in full.stdout
     assert "suspects" in several.stdout

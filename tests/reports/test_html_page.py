@@ -87,7 +87,9 @@ def test_names_are_text_and_nothing_is_fetched(page):
 def test_every_part_of_the_issue_is_there(page, folder):
     report = json.loads((folder / "page.json").read_text())
     text = Tags(page).text
-    assert f"Closes: {report['gap']['reduction']:.1%} of random's gap" in text
+    learnable = report["learnable_share"]
+    assert f"Learnable: {learnable['plan']:.1%} (random {learnable['random_mean']:.1%})" in text
+    assert f"{report['gap']['reduction']:.1%} of random's gap" in text
     for figure in ("global", "plan", "random_mean"):
         assert f"{report['loss'][figure]:.3f}" in text
     for bound in ("translation", "logsumexp"):

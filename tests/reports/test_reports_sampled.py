@@ -59,6 +59,8 @@ def test_the_intervals_cover_and_are_students_for_few_batches():
 
 
 LOGGED = {
+    "learnable": "learnable_share.plan",
+    "learnable_random": "learnable_share.random_mean",
     "L_train": "loss.plan",
     "L_train_random": "loss.random_mean",
     "suspects": "false_negatives.suspected_pairs",
