@@ -21,17 +21,17 @@ from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.settings.plan import PlanSettings
 
 
-def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(gcbs, folder):
+def test_compare_shows_every_method_and_the_preset_by_falling_learnable_share(gcbs, folder):
     words = ("compare", "x.npy", "y.npy", "--methods", "random,rcm,train,rcm+refine", "-k", 16, "--trials", 2)
     found = json.loads(gcbs(*words, "--json").stdout)
-    reductions = {line["method"]: line["gap"]["masked"]["reduction"] for line in found["methods"]}
-    assert set(reductions) == {"random", "rcm", "rcm+refine", "--preset train"}
-    assert list(reductions.values()) == sorted(reductions.values(), reverse=True)
+    shares = {line["method"]: line["learnable_share"]["plan"] for line in found["methods"]}
+    assert set(shares) == {"random", "rcm", "rcm+refine", "--preset train"}
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
     *table, _, said, command = gcbs(*words, "--html", "page.html").stdout.splitlines()
     assert max(map(len, table)) <= 80
     page = Path("page.html").read_text()
-    assert re.findall(r'<th scope="row".*?>(.*?)</th>', page) == list(reductions)
-    assert re.findall(r'<span class="number">(.*?)</span>', page) == [f"{value:.1%}" for value in reductions.values()]
+    assert re.findall(r'<th scope="row".*?>(.*?)</th>', page) == list(shares)
+    assert re.findall(r'<span class="number">(.*?)</span>', page) == [f"{value:.1%}" for value in shares.values()]
     assert page.count(f"<code>{command}</code>") == 1
     assert "--train" in said
     assert command == found["command"]
