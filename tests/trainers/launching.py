@@ -16,7 +16,7 @@ def torchrun(ranks):
 
 def save(path, perm, **settings):
     """A plan with its manifest, as `gcbs plan` writes it."""
-    save_plan(path, perm, build_manifest(perm, **{"batch_size": BATCH, **settings}))
+    save_plan(path, perm, build_manifest(perm, **{"batch_size": BATCH, **settings}), force=True)
     return path
 
 
