@@ -42,6 +42,7 @@ def test_each_epoch_is_planned_and_logged_with_the_reports_figures():
     expected = gcbs.report(X, Y, batches.sampler.plan.perm, **settings)
     assert len(logs) == 2
     assert logs[1]["gcbs/L_train"] == pytest.approx(expected.loss.plan)
+    assert logs[1]["gcbs/learnable"] == pytest.approx(expected.learnable_share.plan)
     assert logs[1]["gcbs/reduction"] == pytest.approx(expected.gap.reduction)
     assert {name.removeprefix("gcbs/") for name in logs[1]} == FIGURES
     assert [logs[1][f"gcbs/{name}"] for name in ("epoch", "step", "k", "rows")] == [1, 0, BATCH, ROWS]

@@ -23,7 +23,7 @@ from gcbs_cli.system.errors import BadInput
 ROWS, DIM, BATCH = 71, 8, 8  # 8 full batches and one of 7
 TEMPERATURE = 0.1
 FIGURES = {"L_train", "L_train_random", "suspects", "suspects_random", "L_global", "gap", "interval", "reduction"}
-FIGURES |= {"epoch", "step", "k", "rows", "embed_seconds", "plan_seconds"}
+FIGURES |= {"learnable", "learnable_random", "epoch", "step", "k", "rows", "embed_seconds", "plan_seconds"}
 
 
 def make_sides(rows=ROWS, seed=0):
