@@ -39,7 +39,8 @@ def test_plan_writes_permutation_and_manifest(gcbs, sample):
     assert entry["graph"]["edges"] == either.sum() // 2
     place = np.argsort(perm)
     rows, cols = np.nonzero(either)
-    assert entry["bandwidth"]["plan"] == np.abs(place[rows] - place[cols]).max()
+    for name, at in (("plan", place), ("identity", np.arange(1500))):
+        assert entry["bandwidth"][name] == np.abs(at[rows] - at[cols]).max()
     assert entry["in_batch_edge_share"]["plan"] == pytest.approx((place[rows] // 32 == place[cols] // 32).mean())
 
 

@@ -236,11 +236,5 @@ def test_the_hardest_keys_of_a_wide_batch_count():
     """Wider than what numpy sorts whole when it is asked for a part."""
     pair = make_pair("related", 900)
     found = make_reports(pair, np.arange(900), ReportSettings(batch_sizes=[900], loss_top=3, trials=1))[0]
-    values = pair.x.astype(np.float64) @ pair.y.T.astype(np.float64) / 0.05
-    own = np.diag(values).copy()
-    np.fill_diagonal(values, -np.inf)
-    losses = [
-        np.logaddexp.reduce(np.column_stack([np.sort(side, axis=1)[:, -3:], own]), axis=1) - own
-        for side in (values, values.T)
-    ]
-    assert found.loss.plan == pytest.approx(np.mean(losses), rel=1e-5)
+    expected = Case(pair.x, pair.y, 900, 0.05, NOBODY, top=3).of_order(np.arange(900))
+    assert found.loss.plan == pytest.approx(expected["loss"], rel=1e-5)
