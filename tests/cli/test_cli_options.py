@@ -19,11 +19,6 @@ def words_of(text):
     return " ".join(text.replace("│", " ").split())
 
 
-def test_the_help_of_a_folder_shows_what_that_of_a_file_shows(gcbs):
-    shown = words_of(gcbs("plan", "--help").stdout)
-    assert "--report TEXT" in shown
-
-
 def test_a_new_field_is_an_option_everywhere(gcbs, folder, monkeypatch):
     class Doctor(others.Doctor):
         wishes: int = Field(3, ge=1, description="Number of wishes [three].")
@@ -160,6 +155,9 @@ def test_an_option_that_excludes_one_of_the_file_is_refused(gcbs, project):
 
 def test_config_shows_values_and_sources(gcbs, project, monkeypatch):
     monkeypatch.setenv("GCBS_TRIALS", "5")
+    monkeypatch.setenv("GCBS_BATCH_SIZE", "20")  # an option that a report takes several times
+    assert json.loads(gcbs("report", "x.npy", "y.npy", "--json").stdout)["batch_size"] == 20
+    monkeypatch.delenv("GCBS_BATCH_SIZE")
     plan = json.loads(gcbs("config", "--json").stdout)["settings"]["plan"]
     file = str(project / "pyproject.toml")
     assert plan["batch-size"] == {"value": 30, "source": file}
@@ -175,7 +173,6 @@ def test_config_shows_values_and_sources(gcbs, project, monkeypatch):
         ("batchsize = 3", "did you mean batch-size?"),
         ("[plan]\nquantil = 0.9", "did you mean plan.quantile?"),
         ("[plan]\ntrials = 3", "unknown key 'plan.trials'"),
-        ("[plan]\noutput = 'a.npy'", "unknown key 'plan.output'"),
         ("batch-size = 'many'", "batch-size"),
         ("batch-size = [3, 4]", "expected a whole number"),
         ("drop-last = 3", "expected a valid boolean"),
@@ -192,15 +189,3 @@ def test_what_cannot_be_used_is_one_line_that_names_the_file(gcbs, folder, text,
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not Path("p.npy").exists()
-
-
-def test_flags_before_environment_before_file(gcbs, project, monkeypatch):
-    entry = planned(gcbs)
-    assert (entry["batch_size"], entry["quantile"]["requested"], entry["seed"]) == (30, 0.99, 7)
-    monkeypatch.setenv("GCBS_BATCH_SIZE", "20")
-    assert planned(gcbs)["batch_size"] == 20
-    monkeypatch.setenv("GCBS_PLAN_BATCH_SIZE", "25")
-    assert planned(gcbs)["batch_size"] == 25
-    assert planned(gcbs, "-k", 50)["batch_size"] == 50
-    report = json.loads(gcbs("report", "x.npy", "y.npy", "--json").stdout)
-    assert report["batch_size"] == 20  # an option that may be given several times
