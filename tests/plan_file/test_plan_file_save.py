@@ -17,7 +17,7 @@ from unit_data import build_manifest
 
 from gcbs_cli.plan_file import plans
 from gcbs_cli.plan_file.manifest import manifest_path
-from gcbs_cli.plan_file.permutation import FORMATS, read_permutation, write_array
+from gcbs_cli.plan_file.permutation import read_permutation, write_array
 from gcbs_cli.plan_file.plans import OTHER_MANIFEST, check_plan_output, load_plan, save_plan
 from gcbs_cli.plan_file.writing import check_outputs, file, write
 from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
@@ -272,21 +272,6 @@ def test_a_file_that_has_appeared_meanwhile_stays_without_force(tmp_path, monkey
 
 def _no_links(*_):
     raise OSError(errno.EPERM, "Operation not permitted")
-
-
-@OUTPUTS
-def test_of_two_plans_to_one_name_the_first_stays_whole(output, monkeypatch):
-    fill = FORMATS[Path(output).suffix]
-
-    def after_another(*arguments):
-        monkeypatch.setitem(FORMATS, Path(output).suffix, fill)
-        save_plan(output, order(0), build_manifest(order(0)))
-        fill[1](*arguments)
-
-    monkeypatch.setitem(FORMATS, Path(output).suffix, (fill[0], after_another))
-    with pytest.raises(BadInput, match="exists; use --force"):
-        save_plan(output, order(1), build_manifest(order(1)))
-    assert_is(output, 0)
 
 
 def test_a_link_is_replaced_and_its_target_stays(tmp_path):

@@ -18,7 +18,7 @@ from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.losses import measure
-from gcbs_cli.reports.page.page import density, loss_chart, pictures, shades, suspect_examples
+from gcbs_cli.reports.page.page import density, loss_chart, shades, suspect_examples
 from gcbs_cli.settings.report import ReportSettings
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
@@ -194,12 +194,3 @@ def test_a_picture_of_a_million_rows_is_small_and_shows_its_diagonal():
     assert paths[1.0].startswith("M0 0h1M1 1h1")
     marked = {(int(y), int(x)) for x, y in re.findall(r"M(\d+) (\d+)h1", "".join(paths.values()))}
     assert marked == set(zip(*np.nonzero(found), strict=True))
-
-
-def test_the_cells_with_the_most_hard_pairs_have_the_darkest_shade_however_many_these_are():
-    assert all(shades(np.array([[most]]), most)[1.0] for most in range(1, 1000))
-
-
-def test_outlines_that_would_hide_what_is_in_them_are_left_out(pair):
-    (measured,) = measure(ReportInputs(pair, ReportSettings(batch_sizes=[2], trials=1)), None)
-    assert [(picture.side, picture.batch) for picture in pictures(measured)] == [(400, 0)] * 2 + [(24, 2)] * 2

@@ -1,7 +1,6 @@
 """The figures of a report against loops and the definitions, on every device, for many rows and on odd ones."""
 
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ import reference
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from running import run_python
 from second_reading import Case
 from unit_data import exact_matrix, grid_matrix, make_pair, of_loss, unit
 
@@ -24,7 +22,6 @@ from gcbs_cli.settings.report import Loss, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 ROWS, BATCH_SIZE = 60, 8
-GENERATE = Path(__file__).parents[2] / "docs" / "generate.py"
 
 
 def build_reports(pair, perm, **changed):
@@ -99,61 +96,6 @@ def test_uniformity_of_many_rows_is_sampled(monkeypatch):
     assert len(set(sampled)) == 5
     assert uniformity(side, 3, backend) == pytest.approx(sampled[3], abs=1e-9)
     assert uniformity(make_pair("all-equal", ROWS).x, 0, backend) == pytest.approx(0, abs=1e-6)
-
-
-ONE_MORE_FIGURE = """
-import json, runpy, sys
-from typing import Annotated
-from pydantic import Field
-from gcbs_cli.reports import schema
-
-meaning = "two times the gap"
-
-class Gap(schema.Gap):
-    twice: Annotated[
-        float | None, schema.Figure("gap twice over", show="table many history compare", heading="twice")
-    ] = Field(None, description=meaning)
-
-class GapReport(schema.GapReport):
-    gap: Gap
-
-schema.GapReport = GapReport
-from gcbs_cli.reports.losses import OrderReports
-
-compared = OrderReports._compared
-
-def with_twice(*given):
-    found = compared(*given)
-    return found | {"gap.twice": 2 * found["gap.plan"]}
-
-OrderReports._compared = with_twice
-from typer.testing import CliRunner
-from gcbs_cli.cli.app import app
-
-def gcbs(*words):
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-report = "report", "x.npy", "y.npy", "-p", "p.npy"
-gcbs("plan", "x.npy", "y.npy", "-k", "8", "-o", "p.npy", "-q")
-found = json.loads(gcbs(*report, "-o", "r.json", "--html", "r.html", "--json"))
-assert found["gap"]["twice"] == 2 * found["gap"]["plan"]
-assert meaning in " ".join(gcbs(*report, "--full").split())
-assert "twice" in gcbs(*report, "-k", "8", "-k", "10")
-assert "gap.twice" in open("r.html").read()
-assert "twice" in gcbs("history", "r.json")
-assert "twice" in gcbs("compare", "x.npy", "y.npy", "-k", "8", "--methods", "random")
-assert f"| `gap.twice` | {meaning} |" in runpy.run_path(sys.argv[1])["figures_page"]()
-"""
-
-
-def test_a_figure_that_is_declared_is_everywhere(tmp_path, monkeypatch):
-    """JSON, both tables, page, history, compare and the guide, from one entry of the list."""
-    monkeypatch.chdir(tmp_path)
-    for side in "xy":
-        np.save(f"{side}.npy", getattr(make_pair("related", ROWS), side))
-    run_python(ONE_MORE_FIGURE, GENERATE)
 
 
 LOSSES = {
