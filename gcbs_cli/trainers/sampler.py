@@ -1,6 +1,7 @@
 """`PlannedBatchSampler`: the plan as the `batch_sampler` of a PyTorch DataLoader."""
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sized
 from dataclasses import asdict, dataclass
@@ -100,7 +101,7 @@ class PlannedBatchSampler(BatchSampler):
     """Yields the planned batches as lists of row numbers, for `DataLoader(dataset, batch_sampler=...)`.
 
     The sampler itself deals the batches to ranks: it yields this rank's share. So leave its loader out of accelerate's
-    `prepare`, which would deal them a second time, and is stopped unless `use_seedable_sampler` is set.
+    `prepare`, which would deal them a second time and is stopped.
 
     Args:
         plan: The path of a plan, a name pattern (`perm-{epoch}.npy`), a permutation, or the result of `gcbs_cli.plan`.
@@ -150,9 +151,8 @@ class PlannedBatchSampler(BatchSampler):
         self._path = plan if isinstance(plan, str | os.PathLike) else None
         self._begin_plan(plan_for(0, plan, None if dataset is None else len(dataset)))
         self._compare_ranks()
-        list_rows = self.loss_batch_size // (self.world_size if self.sharding.gather else 1)
-        # Accelerate and Lightning look for `set_epoch` in the `.sampler` of a batch sampler.
-        super().__init__(self, list_rows, self.sharding.drop_last)  # type: ignore[arg-type]
+        self.batch_size = self.loss_batch_size // (self.world_size if self.sharding.gather else 1)
+        self.drop_last = self.sharding.drop_last
 
     @classmethod
     def factory(cls, plan: Any, **settings: Any) -> Callable[..., "PlannedBatchSampler"]:
@@ -176,11 +176,11 @@ class PlannedBatchSampler(BatchSampler):
         return self.sharding.batch_size
 
     @property
-    def generator(self) -> Any:
-        """Always raises: accelerate alone asks for it, where it is about to deal the batches to several ranks."""
-        if self.world_size > 1:
+    def sampler(self) -> Any:  # type: ignore[override]
+        """Itself, for Lightning's `set_epoch`; raises BadInput for accelerate, which looks here before it deals."""
+        if self.world_size > 1 and sys._getframe(1).f_globals["__name__"].startswith("accelerate."):
             raise BadInput("accelerate's prepare: would deal planned batches a second time; leave this loader out")
-        raise AttributeError("generator")
+        return self
 
     def __len__(self) -> int:
         """Number of lists in a whole epoch."""

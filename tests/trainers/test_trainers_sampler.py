@@ -217,8 +217,9 @@ def test_accelerate_does_not_deal_planned_batches_a_second_time(perm):
     prepare = pytest.importorskip("accelerate.data_loader").prepare_data_loader
     ranks = {"num_processes": 2, "process_index": 0}
     loader = DataLoader(range(ROWS), batch_sampler=PlannedBatchSampler(perm, BATCH, rank=0, world_size=2))
-    with pytest.raises(BadInput, match="accelerate's prepare: would deal planned batches a second time"):
-        prepare(loader, **ranks)
+    for settings in ({}, {"use_seedable_sampler": True}, {"dispatch_batches": True, "put_on_device": True}):
+        with pytest.raises(BadInput, match="accelerate's prepare: would deal planned batches a second time"):
+            prepare(loader, **ranks, **settings)
     # Batches that the sampler has not dealt are accelerate's to deal.
     whole = DataLoader(range(ROWS), batch_sampler=PlannedBatchSampler(perm, BATCH, rank=0, world_size=1))
     dealt = [batch.tolist() for batch in prepare(whole, **ranks)]
