@@ -1,5 +1,6 @@
 """sentence-transformers: what its trainer and losses say of themselves, and its embeddings."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,9 @@ class PlannedSentenceTrainer(PlannedTrainer):
             "loss": "symmetric" if both_ways else "infonce",
             "gather": bool(getattr(loss, "gather_across_devices", False)),
         }
-        if hasattr(loss, "scale"):
-            known["temperature"] = float(1 / loss.scale)
-        elif hasattr(loss, "temperature"):
-            known["temperature"] = float(loss.temperature)
         known |= self.settings.model_dump(exclude_unset=True)
         if "temperature" not in known:
-            raise BadInput(f"{type(loss).__name__}: found neither scale nor temperature; give temperature")
+            known["temperature"] = _temperature(loss)
         return self.settings.changed(**known)
 
     def view(self, dataset: Any) -> tuple[Any, Any]:
@@ -97,3 +94,12 @@ class PlannedSentenceTrainer(PlannedTrainer):
     def own_embed(self, batch: Any) -> Any:
         features, _ = self.trainer.collect_features(batch)
         return [self.trainer.model(feature)["sentence_embedding"] for feature in features[:2]]
+
+
+def _temperature(loss: Any) -> float:
+    """The temperature that a loss names, or the scale that divides it. Raises BadInput if neither is a number."""
+    with suppress(TypeError, ValueError, ZeroDivisionError, AttributeError):
+        if hasattr(loss, "scale"):
+            return 1 / float(loss.scale)
+        return float(loss.temperature)
+    raise BadInput(f"{type(loss).__name__}: found neither scale nor temperature as a number; give temperature")

@@ -54,6 +54,8 @@ def trainer(folder, *, dataset=None, kind=transformers.Trainer, **arguments):
 
 class Unknown(torch.nn.Module):
     """A loss that gcbs does not know."""
+    temperature = "learned"
+
 
     def __init__(self, model):
         super().__init__()
@@ -83,7 +85,7 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
         (trainer, {}, {"plan": np.arange(70), "batch_size": BATCH}, "71"),
         (sentence_trainer, {"batch_sampler": "group_by_label"}, {}, "chooses the rows of a batch"),
         (sentence_trainer, {"batch_sampler": lambda **given: None}, {}, "chooses the rows of a batch"),
-        (sentence_trainer, {"loss": Unknown}, {}, "Unknown: found neither scale nor temperature; give temperature"),
+        (sentence_trainer, {"loss": Unknown}, {}, "Unknown: found neither scale nor .* give temperature"),
         (sentence_trainer, {"dataset": BOTH | {"c": PAIRS.select(range(6))}}, {}, "data set c: .*6 rows are too few"),
         (sentence_trainer, {}, {"plan": ORDER, "batch_size": BATCH, "embed": len}, "plan, embed: expected one"),
         (sentence_trainer, {"dataset": BOTH}, {"plan": {"a": ORDER}}, "expected one for each data set"),
