@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Mapping
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -146,12 +147,9 @@ class PlannedTrainer(TrainerCallback):
             DataLoader(
                 dataset,
                 args.train_batch_size // ranks,
+        named = {name: getattr(args, f"dataloader_{name}", None) for name in signature(DataLoader).parameters}
                 collate_fn=collate,
-                drop_last=args.dataloader_drop_last,
-                num_workers=args.dataloader_num_workers,
-                pin_memory=args.dataloader_pin_memory,
-                persistent_workers=args.dataloader_persistent_workers,
-                prefetch_factor=args.dataloader_prefetch_factor,
+                **{name: value for name, value in named.items() if value is not None},
             ),
             plan,
             settings,

@@ -1,6 +1,7 @@
 """What `plan_batches` refuses at once, in one line, and what it reads from trainer and loss."""
 
 import sys
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -233,3 +234,6 @@ def test_sentence_transformers_takes_the_sampler_as_its_batch_sampler(tmp_path):
     sampler = PlannedBatchSampler.factory(save(tmp_path / "perm.npy", ORDER))
     one = sentence_trainer(tmp_path, kind=Seen, batch_sampler=sampler, **QUIET)
     assert rows_trained(one) == planned_batches(ORDER)
+    for name in signature(torch.utils.data.DataLoader).parameters:
+        of_trainer = getattr(one.args, f"dataloader_{name}", None)
+        assert of_trainer in (None, getattr(planned.planned[""].loader, name, None))
