@@ -69,6 +69,8 @@ class RowEmbedder:
             forward, backward = self.embed_batches([rows, rows[::-1]])
         for side, other in zip(forward, backward, strict=True):
             distances = np.linalg.norm(side[:, None] - other[::-1], axis=2)
+            if not np.isfinite(distances).all():
+                continue  # planning refuses such rows, and names them
             # Dropout or augmentation moves all of them, but makes no other order fit far better.
             best = distances[linear_sum_assignment(distances)].sum()
             if distances.trace() > 2 * best + _ROUNDING * np.linalg.norm(side):

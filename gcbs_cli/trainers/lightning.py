@@ -35,11 +35,8 @@ class PlannedCallback(pl.Callback):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         source = trainer.fit_loop._data_source
-        loader = source.dataloader()
-        if not isinstance(loader, torch.utils.data.DataLoader):
-            raise BadInput(f"{type(loader).__name__}: found as the train loader, expected one DataLoader")
         self.planned = PlannedLoader(
-            loader,
+            source.dataloader(),
             self._plan,
             self._settings,
             embed=self._embed,

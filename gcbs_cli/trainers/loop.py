@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler
 
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
@@ -44,16 +45,19 @@ class PlannedLoader:
         """settings: with temperature, kind and gathering of the loss; check: of several data sets; precision, lengths:
         as in `RowEmbedder`.
         """
+        if not isinstance(loader, DataLoader):
+            raise BadInput(f"{type(loader).__name__}: found as the train loader, expected one DataLoader")
         dataset = loader.dataset
         size = loader.batch_size
         check_plannable(dataset)
         check_source(plan, embed)
         if size is None:
             raise BadInput("planned: the loader has a batch sampler of its own; give it batch_size instead")
+        _check_rows(loader)
         if settings.gather:
             size *= rank_and_world()[1]
         self.sampler = PlannedBatchSampler(
-            range(len(dataset)) if plan is None else plan,  # type: ignore[arg-type]
+            np.arange(len(dataset)) if plan is None else plan,  # type: ignore[arg-type]
             batch_size_of(plan, settings, size),
             loader.drop_last or None,
             settings.shuffle_batches,
@@ -117,3 +121,12 @@ class PlannedLoader:
         self.sampler.load_state_dict(state)
         self._last_epoch = -1
         self.check.over = True
+
+
+def _check_rows(loader: "DataLoader[Any]") -> None:
+    """Raises BadInput where a loader's sampler chooses which rows are trained on, not their order alone."""
+    sampler = loader.sampler
+    rows = sampler.dataset if isinstance(sampler, DistributedSampler) else sampler
+    known = isinstance(sampler, SequentialSampler | RandomSampler | DistributedSampler)
+    if not known or getattr(sampler, "replacement", False) or len(rows) != len(loader.dataset):  # type: ignore[arg-type]
+        raise BadInput(f"{type(sampler).__name__}: chooses rows or weighs them; make the rows to train on the data set")

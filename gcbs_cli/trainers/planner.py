@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.functional import normalize
+from torch.utils.data import IterableDataset
 
 from gcbs_cli.api import plan
 from gcbs_cli.data.opening import open_arrays
@@ -104,7 +105,7 @@ class Planner:
 
 def check_plannable(dataset: Any) -> None:
     """Raises BadInput for a data set whose rows have no numbers, such as a stream."""
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or isinstance(dataset, IterableDataset):
         raise BadInput(
             f"{type(dataset).__name__}: expected a data set with a length, as a plan orders rows by number; load a "
             "stream whole, or write it in plan order with gcbs apply"

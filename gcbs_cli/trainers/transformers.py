@@ -23,9 +23,11 @@ from gcbs_cli.trainers.loop import PlannedLoader
 from gcbs_cli.trainers.planner import LossCheck, check_plannable
 from gcbs_cli.trainers.ranks import rank_and_world
 
-KNOWN_LOADERS = ("transformers.", "sentence_transformers.", "pylate.")
+KNOWN_LOADERS = ("transformers.", "sentence_transformers.", "pylate.", "gcbs_cli.")
 """Modules whose way to make a train loader is replaced."""
 _ROUNDING = 1e-4
+_LOADER_PARTS = ("get_train_dataloader", "_build_dataloader", "_get_train_sampler", "get_batch_sampler")
+"""Their methods for it."""
 """Largest error of the epoch, a fraction, as the trainer counts it."""
 
 logger = logging.getLogger(__name__)
@@ -68,9 +70,10 @@ class PlannedTrainer(TrainerCallback):
         """Raises BadInput, before any compute, where the batches of the loss would not be the planned ones."""
         trainer = self.trainer
         args = trainer.args
-        module = type(trainer).get_train_dataloader.__module__
-        if not f"{module}.".startswith(KNOWN_LOADERS):
-            raise BadInput(f"{type(trainer).__name__}: makes a train loader of its own, which would not use the plan")
+        for part in _LOADER_PARTS:
+            module = getattr(getattr(trainer, part, self), "__module__", "")
+            if not f"{module}.".startswith(KNOWN_LOADERS):
+                raise BadInput(f"{type(trainer).__name__}: makes a train loader of its own ({part}), not the plan's")
         if args.n_gpu > 1:
             raise BadInput("DataParallel splits each batch between GPUs; start one process per GPU with torchrun")
         sampling = getattr(args, "train_sampling_strategy", None)  # since transformers 5

@@ -28,11 +28,9 @@ PAIRS = toy_encoder.text_pairs()
 ORDER = np.random.default_rng(0).permutation(ROWS)
 
 
-class OwnLoader(transformers.Trainer):
-    """A trainer that makes its own loader, as some do for shards of their own."""
-
-    def get_train_dataloader(self):
-        raise NotImplementedError
+def with_own(part, kind=transformers.Trainer):
+    """A trainer that makes a part of its loader itself."""
+    return type("Own", (kind,), {part: lambda *given: None})
 
 
 def sentence_trainer(folder, *, dataset=PAIRS, loss=None, kind=SentenceTransformerTrainer, **arguments):
@@ -78,7 +76,14 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
         (sentence_trainer, STREAM, {}, "IterableDataset: expected a data set with a length"),
         (trainer, STREAM, {"embed": len}, "IterableDataset: expected a data set"),
         (trainer, {"train_sampling_strategy": "group_by_length"}, {"embed": len}, "group_by_length: chooses the rows"),
-        (trainer, {"kind": OwnLoader}, {"embed": len}, "OwnLoader: makes a train loader of its own"),
+        (trainer, {"kind": with_own("get_train_dataloader")}, {"embed": len}, "Own: makes a train loader of its own"),
+        (trainer, {"kind": with_own("_get_train_sampler")}, {"embed": len}, "_get_train_sampler"),
+        (
+            sentence_trainer,
+            {"kind": with_own("get_batch_sampler", SentenceTransformerTrainer)},
+            {},
+            "get_batch_sampler",
+        ),
         (trainer, {"auto_find_batch_size": True}, {"embed": len}, "set per_device_train_batch_size"),
         (trainer, {}, {}, "plan, embed: expected one"),
         (trainer, {}, {"plan": ORDER}, "does not say its batch size; give batch_size"),
