@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sized
 from dataclasses import asdict, dataclass
 from itertools import islice
 from math import ceil
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,8 @@ class RankSharding:
     shuffle_batches: bool
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise BadInput(f"batch_size {self.batch_size}: expected at least 1")
+        if not isinstance(self.batch_size, int | np.integer) or self.batch_size < 1:
+            raise BadInput(f"batch_size {self.batch_size!r}: expected a whole number, at least 1")
         if self.gather and self.batch_size % self.world_size:
             raise BadInput(
                 f"batch_size {self.batch_size}: not divisible by world_size {self.world_size}; "
@@ -112,7 +113,7 @@ class PlannedBatchSampler(BatchSampler):
         rank: This process; None asks torch.distributed, then the launcher's environment, then assumes one rank.
         world_size: Number of ranks; None likewise.
         gather: The loss gathers from all ranks, so each rank takes k/W rows of every batch; None takes the manifest's.
-        dataset: Must have as many rows as the plan.
+        dataset: Must have as many rows as the plan, in every epoch.
 
     Attributes:
         plan: This epoch's plan.
@@ -148,6 +149,7 @@ class PlannedBatchSampler(BatchSampler):
         self.seed = seed
         self.epoch = self.step = self._start = 0
         self.planned_at = -1
+        self._dataset = dataset
         self._path = plan if isinstance(plan, str | os.PathLike) else None
         self._begin_plan(plan_for(0, plan, None if dataset is None else len(dataset)))
         self._compare_ranks()
@@ -158,12 +160,18 @@ class PlannedBatchSampler(BatchSampler):
     def factory(cls, plan: Any, **settings: Any) -> Callable[..., "PlannedBatchSampler"]:
         """Return what sentence-transformers takes as `args.batch_sampler`, for one data set in one process.
 
+        With a DatasetDict or an evaluation set, use `plan_batches`.
+
         Args:
             plan: As above.
             **settings: As above; data set, batch size, drop_last and seed are the trainer's.
         """
+        datasets: list[Sized] = []
 
         def make(dataset: Sized, batch_size: int, drop_last: bool, seed: int, **_: Any) -> PlannedBatchSampler:
+            datasets.append(dataset)
+            if dataset is not datasets[0]:
+                raise BadInput("batch_sampler: one plan for several data sets; use gcbs_cli.plan_batches")
             if rank_and_world()[1] > 1:
                 raise BadInput("batch_sampler: several ranks would split planned batches; use gcbs_cli.plan_batches")
             return cls(plan, batch_size, drop_last, dataset=dataset, **{"seed": seed, **settings})
@@ -188,6 +196,9 @@ class PlannedBatchSampler(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         # A generator starts at the first batch, so that the model and the epoch of a resumed run are in place.
+        if self._dataset is not None and len(self._dataset) != self.plan.rows:
+            change = f"data set: found {len(self._dataset):,} rows, planned for {self.plan.rows:,}"
+            raise BadInput(f"{change}; where rows come or go, call plan_batches or planned anew")
         start = self._start
         self._start = 0
         for step, shares in enumerate(self.sharding.deal(self.epoch)):
@@ -242,8 +253,12 @@ class PlannedBatchSampler(BatchSampler):
         """Continue where `state_dict` was taken: the next iteration yields the rest of that epoch.
 
         Raises:
-            BadInput: If the plan, batch size, ranks, seed or shuffling have changed.
+            BadInput: If the plan, batch size, ranks, seed or shuffling have changed, or it is no state.
         """
+        for name, least in (("epoch", 0), ("step", 0), ("planned_at", -1)):
+            number = state.get(name)
+            if not isinstance(number, Integral) or number < least:
+                raise BadInput(f"cannot resume: found {name} {number!r}; give a state that state_dict returned")
         self.set_epoch(int(state["epoch"]))
         if "perm" in state:
             self.use_order(state["perm"], self.epoch, int(state["planned_at"]))

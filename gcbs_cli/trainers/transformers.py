@@ -8,6 +8,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -25,9 +26,9 @@ from gcbs_cli.trainers.ranks import rank_and_world
 
 KNOWN_LOADERS = ("transformers.", "sentence_transformers.", "pylate.", "gcbs_cli.")
 """Modules whose way to make a train loader is replaced."""
-_ROUNDING = 1e-4
 _LOADER_PARTS = ("get_train_dataloader", "_build_dataloader", "_get_train_sampler", "get_batch_sampler")
 """Their methods for it."""
+_ROUNDING = 1e-4
 """Largest error of the epoch, a fraction, as the trainer counts it."""
 
 logger = logging.getLogger(__name__)
@@ -146,11 +147,11 @@ class PlannedTrainer(TrainerCallback):
         if args.train_batch_size % ranks:
             raise BadInput(f"split_batches: {args.train_batch_size} pairs cannot be split evenly between {ranks} ranks")
         dataset, collate = self.view(whole)
+        named = {name: getattr(args, f"dataloader_{name}", None) for name in signature(DataLoader).parameters}
         planned = PlannedLoader(
             DataLoader(
                 dataset,
                 args.train_batch_size // ranks,
-        named = {name: getattr(args, f"dataloader_{name}", None) for name in signature(DataLoader).parameters}
                 collate_fn=collate,
                 **{name: value for name, value in named.items() if value is not None},
             ),
@@ -180,7 +181,11 @@ class PlannedTrainer(TrainerCallback):
         self._saved = {}
         if folder:
             for path in Path(folder).glob("gcbs.*.npz"):
-                state = {key: value if value.ndim else value.item() for key, value in np.load(path).items()}
+                try:
+                    with path.open("rb") as file, np.load(file) as arrays:
+                        state = {name: value if value.ndim else value.item() for name, value in arrays.items()}
+                except (OSError, EOFError, ValueError, TypeError, NotImplementedError, BadZipFile) as error:
+                    raise BadInput(f"{path}: damaged; resume from another checkpoint") from error
                 self._saved[unquote(path.stem.removeprefix("gcbs."))] = state
         return self._train(resume_from_checkpoint, *args, **kwargs)
 

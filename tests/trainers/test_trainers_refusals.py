@@ -53,8 +53,8 @@ def trainer(folder, *, dataset=None, kind=transformers.Trainer, **arguments):
 
 class Unknown(torch.nn.Module):
     """A loss that gcbs does not know."""
-    temperature = "learned"
 
+    temperature = "learned"
 
     def __init__(self, model):
         super().__init__()
@@ -225,6 +225,9 @@ def test_a_checkpoint_holds_the_plan_as_whole_numbers_of_four_bytes(tmp_path, ca
     gcbs.plan_batches(other)
     with pytest.raises(BadInput, match="seed was 5 and is now 6"):
         other.train(resume_from_checkpoint=str(folder))
+    (folder / "gcbs..npz").write_bytes((folder / "gcbs..npz").read_bytes()[:-9])
+    with pytest.raises(BadInput, match="gcbs..npz: damaged; resume from another"):
+        other.train(resume_from_checkpoint=str(folder))
 
 
 def test_a_loss_that_no_plan_foretells_is_named_once(tmp_path, caplog):
@@ -232,6 +235,9 @@ def test_a_loss_that_no_plan_foretells_is_named_once(tmp_path, caplog):
     planned = gcbs.plan_batches(one, temperature=0.1)
     seen = rows_trained(one)
     assert seen[-1] == planned.planned[""].sampler.plan.perm[-7:].tolist()
+    for name in signature(torch.utils.data.DataLoader).parameters:
+        of_trainer = getattr(one.args, f"dataloader_{name}", None)
+        assert of_trainer in (None, getattr(planned.planned[""].loader, name, None))
     assert caplog.text.count("check skipped: Unknown") == 1
 
 
@@ -239,6 +245,5 @@ def test_sentence_transformers_takes_the_sampler_as_its_batch_sampler(tmp_path):
     sampler = PlannedBatchSampler.factory(save(tmp_path / "perm.npy", ORDER))
     one = sentence_trainer(tmp_path, kind=Seen, batch_sampler=sampler, **QUIET)
     assert rows_trained(one) == planned_batches(ORDER)
-    for name in signature(torch.utils.data.DataLoader).parameters:
-        of_trainer = getattr(one.args, f"dataloader_{name}", None)
-        assert of_trainer in (None, getattr(planned.planned[""].loader, name, None))
+    with pytest.raises(BadInput, match="one plan for several data sets"):
+        sentence_trainer(tmp_path, dataset=BOTH, batch_sampler=sampler, **QUIET).train()

@@ -115,6 +115,4 @@ if __name__ == "__main__":
         train("several", both, folder, plans, given={"batch_size": BATCH})
         train("several-replanned", both, folder)
         train("several-gathered", both, folder, gather=True, size=BATCH // RANKS)
-    must_refuse("planned for batches of 8, asked for 16", train, "wrong", pairs, folder, plan, size=16)
-    must_refuse("71", train, "wrong", text_pairs(75), folder, plan)
     leave()
