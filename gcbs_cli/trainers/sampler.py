@@ -158,9 +158,7 @@ class PlannedBatchSampler(BatchSampler):
 
     @classmethod
     def factory(cls, plan: Any, **settings: Any) -> Callable[..., "PlannedBatchSampler"]:
-        """Return what sentence-transformers takes as `args.batch_sampler`, for one data set in one process.
-
-        With a DatasetDict or an evaluation set, use `plan_batches`.
+        """Return what sentence-transformers takes as `args.batch_sampler`, for one data set alone in one process.
 
         Args:
             plan: As above.

@@ -184,27 +184,28 @@ class PlannedTrainer(TrainerCallback):
                 try:
                     with path.open("rb") as file, np.load(file) as arrays:
                         state = {name: value if value.ndim else value.item() for name, value in arrays.items()}
-                except (OSError, EOFError, ValueError, TypeError, NotImplementedError, BadZipFile) as error:
+                except (OSError, EOFError, ValueError, TypeError, RuntimeError, BadZipFile) as error:
                     raise BadInput(f"{path}: damaged; resume from another checkpoint") from error
                 self._saved[unquote(path.stem.removeprefix("gcbs."))] = state
         return self._train(resume_from_checkpoint, *args, **kwargs)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Save the plans that this run made, and what they are for, beside the checkpoint's trainer_state.json."""
+        """Save the plans that this run made, and what plans are for, beside the checkpoint's trainer_state.json."""
         folder = Path(args.output_dir, f"checkpoint-{state.global_step}")
         for name, planned in self.planned.items():
             sampler = planned.sampler
-            if sampler.planned_at >= 0 and args.should_save and folder.is_dir():  # a search has folders of its own
+            if args.should_save and folder.is_dir():  # a search has folders of its own
                 np.savez(folder / f"gcbs.{quote(name, '')}.npz", **sampler.state_dict(0))
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **trained: Any) -> None:
         """Go on with the checkpoint's plans in the middle of an epoch. Raises BadInput where that is not possible."""
         self.check.over = state.global_step > 0
         middle = math.modf((state.epoch or 0.0) + _ROUNDING)[0] > 2 * _ROUNDING
-        if self._plan is not None or not middle:
+        steps = math.ceil(len(trained["train_dataloader"]) / args.gradient_accumulation_steps)
+        if not middle and state.global_step % steps == 0:  # neither as saved nor as the trainer counts steps now
             return
         names = sorted(self.planned.keys() & self._saved.keys())
-        if not names:
+        if not names and self._plan is None:
             raise BadInput(
                 "resume_from_checkpoint: found a checkpoint from the middle of an epoch, without its plan: rows would "
                 "be missed or repeated; resume from the end of an epoch"
