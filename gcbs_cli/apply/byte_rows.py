@@ -5,9 +5,9 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 import numpy as np
 
@@ -71,12 +71,13 @@ def _lines(stamp: FileStamp, file: BinaryIO, *, quoted: bool) -> Iterator[tuple[
     file.seek(start)
     quotes = 0
     is_filled = False
+    blank = b"\r\n" if quoted else None  # what an empty line may hold: in JSONL any white space
     # In pieces: what follows a quote that is left open, or has no line ends at all, is not held in memory.
     for piece in iter(partial(file.readline, _PIECE_BYTES), b""):
         position += len(piece)
         if b"\0" in piece:
             raise BadInput(f"{stamp.shown}: found a NUL, expected text in UTF-8; convert it")
-        is_filled = is_filled or piece not in (b"\n", b"\r\n")
+        is_filled = is_filled or bool(piece.strip(blank))
         if quoted:
             quotes += piece.count(b'"')
         if position == stamp.size or (piece.endswith(b"\n") and quotes % 2 == 0):
@@ -91,8 +92,11 @@ def _lines(stamp: FileStamp, file: BinaryIO, *, quoted: bool) -> Iterator[tuple[
 def _samples(stamp: FileStamp, file: BinaryIO) -> Iterable[tuple[int, int]]:
     """Return where webdataset's samples begin and end: members in a row of one name up to its first dot."""
     try:
-        archive = tarfile.TarFile(fileobj=file)
-        members = archive.getmembers()
+        archive = tarfile.TarFile(fileobj=file, tarinfo=_Header)
+        members = [member for member in archive.getmembers() if not member.isdir()]
+        for member in members:
+            if not member.isreg():  # it would be parted from what it points to
+                raise tarfile.ReadError(f"{member.name} is a link or device; write files and folders alone")
         file.seek(archive.offset)
         if any(piece.strip(b"\0") for piece in iter(partial(file.read, _PIECE_BYTES), b"")):
             raise tarfile.ReadError("data after its end: a damaged header, or another archive")
@@ -100,4 +104,15 @@ def _samples(stamp: FileStamp, file: BinaryIO) -> Iterable[tuple[int, int]]:
         raise BadInput(f"{stamp.shown}: not a tar archive, or damaged: {one_line(error)}") from None
     samples = groupby(members, lambda member: re.sub("[.][^/]*$", "", member.name))
     starts = [next(sample).offset for _, sample in samples]
-    return zip(starts, [*starts[1:], archive.offset], strict=True)
+    return pairwise([*starts, archive.offset])
+
+
+class _Header(tarfile.TarInfo):
+    """A header that is not followed by a name or attributes, read whole, as long as a stranger's archive may claim."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.size > _PIECE_BYTES and not header.isreg():
+            raise tarfile.ReadError(f"a name or attributes of {header.size:,} bytes")
+        return header

@@ -51,16 +51,17 @@ def tar_of(samples):
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in itertools.chain(*samples):
             member = tarfile.TarInfo(name)
+            member.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return file.getvalue()
 
 
-def damaged_tar():
-    """Three samples of two blocks each; the second header has another checksum."""
-    archive = bytearray(tar_of([[(f"{name}.txt", b"text")] for name in "abc"]))
-    archive[1024] ^= 1
-    return bytes(archive)
+def header_of(kind, size=0):
+    """The first block of an archive whose member is of this kind."""
+    member = tarfile.TarInfo("a.txt")
+    member.type, member.size = kind, size
+    return member.tobuf()
 
 
 @MODES
@@ -68,15 +69,14 @@ def test_samples_of_a_tar_stay_whole(memory, tmp_path):
     """Two members a sample, in folders, with names too long for a plain header."""
     stems = [f"{'é' * (i % 90)}/{i // 2}-{i % 2}" for i in range(ROWS)]
     samples = [[(f"{stem}.txt.gz", stem.encode() * (i % 50)), (f"{stem}.json", b"{}")] for i, stem in enumerate(stems)]
-    (tmp_path / "data.tar").write_bytes(tar_of(samples))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "0.tar").write_bytes(tar_of([]))
+    (tmp_path / "data" / "1.tar").write_bytes(tar_of([[("folder/", b"")], *samples]))
     perm = order()
-    run(perm, tmp_path / "data.tar", tmp_path / "out.tar", memory)
-    with tarfile.open(tmp_path / "out.tar") as archive:
-        found = [(member.name, archive.extractfile(member).read()) for member in archive]
+    assert run(perm, tmp_path / "data", tmp_path / "out", memory) == [0, ROWS]
+    with tarfile.open(tmp_path / "out" / "1.tar") as archive:
+        found = [(member.name, archive.extractfile(member).read()) for member in archive if member.isfile()]
     assert found == [member for row in perm for member in samples[row]]
-    (tmp_path / "data.tar").write_bytes(b"no archive" * 100)
-    with pytest.raises(BadInput, match="not a tar archive"):
-        run(perm, tmp_path / "data.tar", tmp_path / "other.tar")
 
 
 @MODES
@@ -149,7 +149,7 @@ def test_any_csv_by_the_standard(tmp_path_factory, records, end):
     [
         (b"a\nb\nc", b"c\na\nb\n"),
         (b"a\r\nb\r\nc\r\n", b"c\r\na\r\nb\r\n"),
-        (b"\xef\xbb\xbfa\n\nb\r\n\r\nc\n\n\n", b"\xef\xbb\xbfc\na\nb\r\n"),
+        (b"\xef\xbb\xbfa\n\nb\r\n\r\nc\n \t\n\n", b"\xef\xbb\xbfc\na\nb\r\n"),
     ],
     ids=["no-last-line-end", "windows", "mark-and-empty-lines"],
 )
@@ -168,7 +168,10 @@ def test_line_ends(given, expected, tmp_path):
         ("d.parquet", b"nonsense", "a whole Parquet file"),
         ("d.jsonl", "a\nb\nc\n".encode("utf-16-le"), "found a NUL, expected text in UTF-8"),
         ("d.tar", 2 * tar_of([[("a.txt", b"a")], [("b.txt", b"b")]]), "data after its end"),
-        ("d.tar", damaged_tar(), "data after its end"),
+        ("d.tar", tar_of([[("a.txt", b"a")]])[:1024] + b"damaged", "data after its end"),
+        ("d.tar", b"no archive" * 100, "not a tar archive"),
+        ("d.tar", header_of(tarfile.LNKTYPE), "a.txt is a link"),
+        ("d.tar", header_of(tarfile.GNUTYPE_LONGNAME, 1 << 30), "a name or attributes of 1,073,741,824 bytes"),
         ("d.jsonl", b"", "the data has 0 rows, the plan 3"),
         ("d.txt", b"a\n", "expected files of one kind"),
     ],
