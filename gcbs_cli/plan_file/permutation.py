@@ -44,13 +44,14 @@ def verify_permutation(perm: Array, rows: int, source: str = "permutation") -> N
     """Raise BadInput, naming what is wrong, unless `perm` holds each of 0..rows-1 exactly once."""
     if perm.ndim != 1 or perm.dtype.kind not in "iu":
         raise BadInput(f"{source}: expected a 1-D array of integers, got shape {perm.shape} of {perm.dtype}")
+    if len(perm) != rows:  # refused before anything is made of so many rows as a manifest may claim
+        raise BadInput(f"{source}: {len(perm)} indices, but the data has {rows} rows; was it made for other data?")
     inside = perm[(perm >= 0) & (perm < rows)]
     wrong = np.flatnonzero(np.bincount(inside, minlength=rows) != 1)
-    if len(perm) != rows or wrong.size:
+    if wrong.size:
         raise BadInput(
-            f"{source}: {len(perm)} indices, but the data has {rows} rows; outside 0..{rows - 1}:"
-            f" {len(perm) - len(inside)}; missing or there twice: {wrong.size}, such as {wrong[:3].tolist()};"
-            " was it made for other data?"
+            f"{source}: {rows} indices, of which outside 0..{rows - 1}: {len(perm) - len(inside)}; missing or there"
+            f" twice: {wrong.size}, such as {wrong[:3].tolist()}; plan again"
         )
 
 
