@@ -54,9 +54,13 @@ def _content(path: str) -> dict[str, Any]:
 
     with open_file(path) as file:
         try:
-            return tomllib.load(file)
+            content = tomllib.load(file)
         except (ValueError, RecursionError) as error:
             raise BadInput(f"{path}: is not TOML: {error}") from None
+    tool = content.get("tool", {})
+    if not isinstance(tool, dict) or not isinstance(tool.get("gcbs", {}), dict):
+        raise BadInput(f"{path}: found tool or tool.gcbs with a value, expected the table [tool.gcbs]; correct it")
+    return content
 
 
 def build(model: type[Model], values: Mapping[str, Value]) -> Model:

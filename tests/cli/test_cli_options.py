@@ -96,6 +96,8 @@ def test_demo_makes_data_a_plan_and_a_page(gcbs, folder):
     assert sorted(np.load("try/perm.npy")) == list(range(1500))
     assert "<svg" in Path("try/report.html").read_text()
     assert gcbs("demo", "try").exit_code == 2
+    assert "File exists; write to another folder" in gcbs("demo", "x.npy").stderr
+    assert json.loads(gcbs("demo", "try", "--force", "--json").stdout)["html"] == "try/report.html"
 
 
 @pytest.fixture
@@ -171,7 +173,8 @@ def test_config_shows_values_and_sources(gcbs, project, monkeypatch):
     ("text", "said"),
     [
         ("batchsize = 3", "did you mean batch-size?"),
-        ("[plan]\nquantil = 0.9", "did you mean plan.quantile?"),
+        ("tool = 3", "expected the table [tool.gcbs]"),
+        ("[tool]\ngcbs = 3", "expected the table [tool.gcbs]"),
         ("[plan]\ntrials = 3", "unknown key 'plan.trials'"),
         ("batch-size = 'many'", "batch-size"),
         ("batch-size = [3, 4]", "expected a whole number"),
