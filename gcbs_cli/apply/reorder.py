@@ -43,7 +43,7 @@ def output_path(files: Sequence[FileStamp], output: str, inputs: Mapping[object,
         raise BadInput(f"{output}: exists, but shards are written to a new folder; name another or remove this one")
     if len(files) == 1 and path.suffix.lower() != files[0].suffix:
         raise BadInput(f"{output}: expected a name with {files[0].suffix}, as the data has; apply does not convert")
-    writing.check_outputs([path], inputs, force=force)
+    writing.check_outputs([output], inputs, force=force)
     return path
 
 

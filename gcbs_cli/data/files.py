@@ -33,7 +33,12 @@ class FileStamp:
     @property
     def suffix(self) -> str:
         """What names the format, in lower case: ".npy"."""
-        return os.path.splitext(without_secrets(self.name).removesuffix("?…"))[1].lower()
+        return suffix_of(self.name)
+
+
+def suffix_of(path: str) -> str:
+    """Return what names the format of a file or of what lies at an address, in lower case: ".npy"."""
+    return os.path.splitext(without_secrets(path).removesuffix("?…"))[1].lower()
 
 
 def shown(path: str) -> str:
@@ -70,7 +75,8 @@ def stamp_file(path: str, name: str | None = None) -> FileStamp:
 def unreadable(name: str, error: OSError | ValueError) -> BadInput:
     """Return the BadInput for a file or folder that the system cannot open."""
     if isinstance(error, FileNotFoundError):
-        return BadInput(f"{shown(name)}: file not found")
+        reason = "is an address that is not fetched; name a file on this machine" if "://" in name else "file not found"
+        return BadInput(f"{shown(name)}: {reason}")
     reason = getattr(error, "strerror", None) or one_line(error)
     return BadInput(f"{shown(name)}: cannot be opened ({reason}), expected a file; check the path")
 

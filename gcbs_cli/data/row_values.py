@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from io import TextIOWrapper
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, shown, stamp_file
+from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, shown, stamp_file, suffix_of
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource, choose_column
 from gcbs_cli.data.tables import ROWS_AT_ONCE, open_table, read_column
@@ -68,7 +67,7 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
 
     rows: N, how many there have to be. Raises BadInput that names the option.
     """
-    suffix = os.path.splitext(path)[1].lower()
+    suffix = suffix_of(path)
     suffixes = tuple(READERS) if column is None else WITH_COLUMNS
     most = None if rows is None else rows + 1  # a small file may unfold to far more rows than there can be
     try:
@@ -168,9 +167,13 @@ def _read_csv(stamp: FileStamp, column: str | None) -> Iterator[str]:
     lines = csv.reader(_lines(stamp), strict=True)
     names = next(lines, [])
     name = _choose(names, stamp, column)
+    place = names.index(name)
     for line in lines:
-        if line or len(names) == 1:  # an empty line is an empty value where there is but one column
-            yield dict(zip(names, line or [""], strict=True))[name]
+        values = line or [""] * (len(names) == 1)  # an empty line is an empty value where there is but one column
+        if values and len(values) != len(names):
+            raise ValueError(f"line {lines.line_num} has {len(values)} values, expected {len(names)}")
+        if values:
+            yield values[place]
 
 
 READERS: dict[str, Callable[[FileStamp, str | None], Iterator[Any]]] = {

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-from gcbs_cli.data.files import one_line, open_file, shown, stamp_file
+from gcbs_cli.data.files import one_line, open_file, shown, stamp_file, suffix_of
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import listed
 from gcbs_cli.data.tables import open_table
@@ -22,7 +22,7 @@ _WRITE_LINES = 1 << 17
 
 def check_suffix(path: Path | str) -> str:
     """Return the suffix that decides the format, in lower case. Raises BadInput for any other than SUFFIXES."""
-    suffix = Path(path).suffix.lower()
+    suffix = suffix_of(str(path))
     if suffix not in SUFFIXES:
         raise BadInput(
             f"{shown(str(path))}: found the suffix {shown(suffix)}, expected {', '.join(SUFFIXES)}, or - for a pipe"

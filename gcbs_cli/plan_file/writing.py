@@ -32,6 +32,8 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Mapping[object, str], *, 
     for path in [str(path) for path in outputs if path is not None]:
         if path == "-":
             raise BadInput("output -: only plan and mine write to stdout; name a file, or ask for --json")
+        if "://" in path:
+            raise BadInput(f"{shown(path)}: is an address, to which nothing is written; name a file on this machine")
         place = identity(path)
         if place in uses:
             raise BadInput(f"{shown(path)}: {uses[place]}; name another output")
