@@ -79,7 +79,6 @@ CHECKED = {
     "another permutation": ((np.arange(5), MANIFEST), "ok error ok"),
     "no manifest": ((PERM, None), "ok warning"),
     "no manifest, a row twice": ((np.array([0, 0, 1]), None), "error warning"),
-    "no manifest, more rows": ((PERM, None, data("x", "y", 6)), "error warning"),
 }
 """What is checked, and how the findings are to be."""
 
