@@ -14,6 +14,9 @@ from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Bools, Floats, Int32s, grouped
 from gcbs_cli.system.errors import BadInput
 
+ROUNDING = 0.01
+"""How far the distance of two rows may be off, as their norms are 1 to three digits."""
+
 
 @dataclass(frozen=True)
 class WeightedGraph:
@@ -183,8 +186,11 @@ def weigh(graph: Adjacency, pairs: PairedRows, apart_from: float | None = None) 
     forward = pair_values(pairs, rows, graph.indices)
     alike = np.zeros(len(rows), np.bool_)
     if apart_from is not None:
-        once = np.flatnonzero(rows < graph.indices)
-        for side in (pairs.x, pairs.y):
-            alike[once] |= pair_values(PairedRows(side, side), rows[once], graph.indices[once]) >= apart_from
+        # Unit rows of cosine c are √(2 − 2c) apart, so that their products with a third differ by no more.
+        reach = np.sqrt(2.0 - 2.0 * apart_from) + ROUNDING
+        positive = pairs.diagonal()
+        for side, of_positive in ((pairs.x, graph.indices), (pairs.y, rows)):
+            near = np.flatnonzero((rows < graph.indices) & (np.abs(forward - positive[of_positive]) <= reach))
+            alike[near] |= pair_values(PairedRows(side, side), rows[near], graph.indices[near]) >= apart_from
         alike |= alike[back]
     return WeightedGraph(graph, forward, forward[back], alike)
