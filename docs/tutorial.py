@@ -122,7 +122,7 @@ def trained(seed, plan):
     trainer = SentenceTransformerTrainer(model, arguments, train_dataset=Dataset.from_list(training), loss=loss)
     trainer.remove_callback(PrinterCallback)
     if plan:
-        gcbs.plan_batches(trainer, refresh="epoch", first="random")
+        gcbs.plan_batches(trainer)
     trainer.train()
     return mrr(model)
 

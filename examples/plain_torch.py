@@ -46,7 +46,9 @@ def train(asked, several):
     batches = gcbs.planned(loader, embed=lambda batch: towers(*batch), model=towers, temperature=TEMPERATURE, log=log)
     for _ in range(asked.epochs):
         for left, right in batches:
-            loss = contrastive_loss(*model(left, right))
+            x, y = model(left, right)
+            batches.saw(x, y)  # so that the next plan needs no pass of the model
+            loss = contrastive_loss(x, y)
             batches.check_loss(loss)
             optimizer.zero_grad()
             loss.backward()

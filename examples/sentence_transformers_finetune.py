@@ -46,7 +46,7 @@ def main():
         eval_dataset=dataset["test"],
         loss=CachedMultipleNegativesRankingLoss(model, mini_batch_size=8),
     )
-    gcbs.plan_batches(trainer, refresh="epoch")
+    gcbs.plan_batches(trainer)
     trainer.train()
     model.save(asked.output)
 

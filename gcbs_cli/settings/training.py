@@ -11,10 +11,14 @@ from gcbs_cli.settings.plan import PlanSettings
 class TrainingSettings(PlanSettings, panel="Training"):
     """When to plan in the training process, and how."""
 
-    refresh: PositiveInt | Literal["epoch"] = option("epoch", expected="epoch or a number of steps")
-    """When to plan again from the current model: each epoch, or also every so many steps, for the rows left."""
-    first: Literal["random", "plan"] = "plan"
-    """The first epoch: planned like the others, or in random order, which saves one pass of the model."""
+    refresh: PositiveInt | Literal["epoch", "once", "stale"] = option(
+        "epoch", expected="epoch, once, stale or a number of steps"
+    )
+    """When to plan again from the current model: each epoch; once, and keep that plan; stale: when the nearest keys of
+    a sample of rows have changed; or each epoch and every so many steps, for the rows left."""
+    first: Literal["random", "plan"] | None = None
+    """The first epoch: planned from a pass of the model, or in random order, which needs none. [default: random where
+    a trainer of sentence-transformers runs several epochs, else plan]"""
     preset: Literal["train"] | None = "train"
     """A set of defaults; None: GCBS's plan."""
     shuffle_batches: bool = True

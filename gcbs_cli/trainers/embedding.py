@@ -4,19 +4,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from inspect import signature
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from gcbs_cli.system.arrays import Float32s, Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.ranks import is_distributed, patient_group, rank_and_world
+from gcbs_cli.trainers.ranks import rank_and_world
 
 Embed = Callable[[Any], tuple[Tensor, Tensor]]
 """Takes a batch as the trainer's loader yields it, returns the embeddings of both sides, (n, d) each."""
@@ -29,7 +27,7 @@ LEAST_BATCH = 256
 
 
 class RowEmbedder:
-    """Embeds the rows of a data set; every rank embeds every W-th row, and rank 0 gets them all.
+    """Embeds the rows of a data set, each rank every W-th row.
 
     Args:
         loader: Its data set, collation and workers are used.
@@ -79,24 +77,16 @@ class RowEmbedder:
                     "batch is sorted by length; keep the order of the rows"
                 )
 
-    def all_rows(self, rows: Ints) -> list[Float32s]:
-        """Both sides of these rows, which rise, on rank 0; nothing on the others. Call it on every rank."""
+    def embed_share(self, rows: Ints) -> tuple[Ints, list[Float32s]]:
+        """This rank's share of the rows, and both sides of them. Call it on every rank."""
         rank, world_size = rank_and_world()
-        order = self._order[np.isin(self._order, rows)]
-        shares = [order[start::world_size] for start in range(world_size)]
+        own = self._order[np.isin(self._order, rows)][rank::world_size]
         with evaluating(self.model):
-            batches = self._embed_share(shares[rank])
-        places = np.argsort(np.concatenate(shares))
-        sides = []
-        for side in (0, 1):  # one after the other: a gather holds what it gathers twice
-            parts = [[batch[side] for batch in batches]] * world_size
-            if is_distributed():
-                torch.distributed.gather_object(parts[rank], None if rank else parts, group=patient_group())
-            if rank == 0:
-                sides.append(np.concatenate([*chain.from_iterable(parts)])[places])
-        return sides
+            batches = self._embed_in_batches(own)
+        empty = np.empty((0, 0), np.float32)
+        return own, [np.concatenate([batch[side] for batch in batches]) if batches else empty for side in (0, 1)]
 
-    def _embed_share(self, rows: Ints) -> list[Sides]:
+    def _embed_in_batches(self, rows: Ints) -> list[Sides]:
         """Both sides of these rows, batch by batch; batches are halved until the device has memory for them."""
         while True:
             batches = [rows[start : start + self._size] for start in range(0, len(rows), self._size)]

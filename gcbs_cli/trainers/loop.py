@@ -1,8 +1,8 @@
 """Planned batches for a loop of one's own: `for batch in gcbs.planned(loader, embed=...)`."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,16 @@ from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, RowEmbedder, evaluating, loader_like
-from gcbs_cli.trainers.planner import DRAWS, Log, LossCheck, Planner, batch_size_of, check_plannable, check_source
+from gcbs_cli.trainers.planner import (
+    DRAWS,
+    Log,
+    LossCheck,
+    Planner,
+    TrainedBatch,
+    batch_size_of,
+    check_plannable,
+    check_source,
+)
 from gcbs_cli.trainers.ranks import rank_and_world
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
@@ -40,10 +49,11 @@ class PlannedLoader:
         log: Log | None = None,
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
         check: LossCheck | None = None,
+        batches: deque[TrainedBatch] | None = None,
         lengths: Callable[[], Ints | None] = lambda: None,
     ) -> None:
-        """settings: with temperature, kind and gathering of the loss; check: of several data sets; precision, lengths:
-        as in `RowEmbedder`.
+        """settings: with temperature, kind and gathering of the loss; check, batches: of several data sets; precision,
+        lengths: as in `RowEmbedder`.
         """
         if not isinstance(loader, DataLoader):
             raise BadInput(f"{type(loader).__name__}: found as the train loader, expected one DataLoader")
@@ -66,12 +76,16 @@ class PlannedLoader:
             dataset=dataset,  # type: ignore[arg-type]
         )
         self.check = check or LossCheck()
+        self._batches: deque[TrainedBatch] = deque() if batches is None else batches
+        """Those that the loader was asked for and that training has not taken yet."""
+        self._batch: TrainedBatch | None = None
         self.planner: Planner | None = None
         if embed is not None:
             embedder = RowEmbedder(loader, embed, model=model, lengths=lengths, precision=precision)
-            self.planner = self.sampler.replan = Planner(embedder, settings, log or (lambda figures: None))
+            planner = Planner(embedder, len(dataset), settings, log or (lambda figures: None))  # type: ignore[arg-type]
+            self.planner = self.sampler.replan = planner
             self.sampler.every = settings.refresh if isinstance(settings.refresh, int) else None
-            self.sampler.on_batch = partial(self.check.note, self.planner, self.sampler)
+            self.sampler.on_batch = lambda *step: self._batches.append(TrainedBatch(planner, self.sampler, *step))
         self._done = 0
         self._last_epoch = -1
         self.loader = loader_like(loader, dataset, self.sampler)
@@ -85,9 +99,22 @@ class PlannedLoader:
             self.sampler.set_epoch(self._last_epoch + 1)
         self._last_epoch = self.sampler.epoch
         self._done = self.sampler.step
+        self._batches.clear()
         for batch in self.loader:
             self._done += 1
+            if self.planner is not None:
+                self._batch = self._batches.popleft()
             yield batch
+
+    def saw(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """Keep the embeddings of the batch just yielded, so that the next plan needs no pass for its rows.
+
+        Args:
+            x: (k, d) this rank's embeddings of the first side, as they went into the loss.
+            y: Likewise, of the second side.
+        """
+        if self._batch is not None:
+            self._batch.keep(x, y)
 
     def check_loss(self, loss: Any) -> None:
         """Compare this rank's loss of the batch just yielded with what the plan says, for the first losses of a run.
@@ -98,14 +125,13 @@ class PlannedLoader:
             loss: Of this batch, a number or a tensor with one; or, where the model has dropout, better a function that
                 computes it, which is called without dropout and compared the more sharply.
         """
-        planner = self.check.due
-        if planner is None:
+        if self._batch is None or not self.check.is_due:
             return
         if not callable(loss):
-            self.check.compare(float(torch.as_tensor(loss).detach()), DRAWS)
+            self.check.compare(self._batch, float(torch.as_tensor(loss).detach()), DRAWS)
             return
-        with torch.no_grad(), evaluating(planner.embedder.model):
-            self.check.compare(float(loss()))
+        with torch.no_grad(), evaluating(self._batch.planner.embedder.model):
+            self.check.compare(self._batch, float(loss()))
 
     def state_dict(self) -> dict[str, Any]:
         """The place after the batch that was yielded last, and the plan."""

@@ -5,6 +5,8 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,19 @@ from torch.utils.data import IterableDataset
 
 from gcbs_cli.api import plan
 from gcbs_cli.data.opening import open_arrays
+from gcbs_cli.plan_file.permutation import write_array
+from gcbs_cli.plan_file.writing import file
 from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.reports.sampled import plan_log
 from gcbs_cli.settings.report import report_on
 from gcbs_cli.settings.training import TrainingSettings
-from gcbs_cli.system.arrays import Float32s, Ints
+from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, RowEmbedder
 from gcbs_cli.trainers.plan_source import PlanWarning
-from gcbs_cli.trainers.ranks import gather_values, rank_and_world, share
+from gcbs_cli.trainers.ranks import gather_to_first, gather_values, rank_and_world, share
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
+from gcbs_cli.trainers.store import EmbeddingStore, nearest_keys
 
 Log = Callable[[dict[str, float]], object]
 
@@ -40,6 +45,9 @@ DRAWS = 16
 DROPOUT_DEVIATIONS = 6
 """Largest difference in standard deviations of these, on top: less than one in 300 good losses differs by more."""
 
+STALE = 0.5
+"""Share of changed nearest keys from which a plan is made anew."""
+
 _FEW = 16
 """Rows that are embedded in two orders."""
 
@@ -49,11 +57,13 @@ logger = logging.getLogger(__name__)
 class Planner:
     """Makes a sampler's plans: `sampler.replan = planner`.
 
-    On every rank at once it embeds the rows that are left (each rank a share), plans them on rank 0, measures what the
-    plan is worth, and logs the figures and what they cost.
+    On every rank at once it takes the embeddings that training has kept of the rows that are left, embeds those that it
+    has not (each rank a share), plans on rank 0, measures what the plan is worth, and logs the figures and what they
+    cost.
 
     Attributes:
         settings: With the temperature and the kind of the loss that is trained.
+        store: The embeddings kept; training adds to it.
         name: Of the data set, where there are several.
         labels: (N,) an id for each row; rows with the same id never share a batch.
         history: The figures logged, a dictionary for each plan.
@@ -62,11 +72,13 @@ class Planner:
     name = ""
     labels: Ints | None = None
 
-    def __init__(self, embedder: RowEmbedder, settings: TrainingSettings, log: Log) -> None:
+    def __init__(self, embedder: RowEmbedder, rows: int, settings: TrainingSettings, log: Log) -> None:
         self.embedder = embedder
+        self.store = EmbeddingStore(rows)
         self.settings = settings
         self._log = log
         self.history: list[dict[str, float]] = []
+        self._nearest: Ints | None = None
 
     def __call__(self, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
         """Return these rows in the order of a new plan."""
@@ -74,16 +86,23 @@ class Planner:
             self.embedder.check_order(rows[:: len(rows) // _FEW + 1])
         if sampler.epoch == step == 0 and self.settings.first == "random":
             return np.random.default_rng(sampler.seed).permutation(rows)
+        refresh = self.settings.refresh
+        if refresh == "once" and self.history:
+            return rows
+        last_order = rows
         rows = np.sort(rows)
         start = time.perf_counter()
-        sides = self.embedder.all_rows(rows)
+        sides, embedded_rows = self._embeddings(rows, sampler.epoch)
         embedded = time.perf_counter()
+        if refresh == "stale" and not share(lambda: self._is_stale(sides)):
+            return last_order
         order, figures = share(lambda: self._plan(sampler, rows, sides))
         figures |= {
             "epoch": sampler.epoch,
             "step": step,
             "k": sampler.loss_batch_size,
             "rows": len(rows),
+            "rows_embedded": embedded_rows,
             "embed_seconds": embedded - start,
             "plan_seconds": time.perf_counter() - embedded,
         }
@@ -94,7 +113,55 @@ class Planner:
         self._log(dict(logs))  # a copy: trainers add to what they log
         return rows[order]
 
-    def _plan(self, sampler: PlannedBatchSampler, rows: Ints, sides: list[Float32s]) -> tuple[Ints, dict[str, float]]:
+    def save_embeddings(self, x: str, y: str) -> None:
+        """Write both sides of all rows, those that training has not kept embedded now; call it on every rank.
+
+        Args:
+            x: The .npy file to write, replaced if it exists, with (N, d) unit rows for `gcbs plan` and `gcbs report`.
+            y: Likewise.
+        """
+        sides, _ = self._embeddings(np.arange(len(self.store.age)), 0)
+        if rank_and_world()[0] == 0:
+            for path, side in zip((x, y), sides, strict=True):
+                with file(Path(path), force=True) as output:
+                    write_array(output, side)
+
+    def _embeddings(self, rows: Ints, epoch: int) -> tuple[list[Array], int]:
+        """Both sides of these rows, which rise, on rank 0, and how many were embedded for it."""
+        if not all(gather_values(self.store.check(self.embedder, epoch))):
+            self.store.clear()
+            warnings.warn(
+                "the embeddings kept from training are not those of their rows any more; all rows are embedded anew",
+                PlanWarning,
+                stacklevel=3,
+            )
+        kept, kept_sides = self.store.of_rows(rows)
+        missing = np.setdiff1d(rows, np.concatenate(gather_values(kept)))
+        embedded, embedded_sides = self.embedder.embed_share(missing)
+        ages = np.concatenate([self.store.age[kept], np.full(len(embedded), epoch, np.int32)])
+        parts = gather_to_first((np.concatenate([kept, embedded]), ages))
+        numbers, ages = (np.concatenate(values) for values in zip(*parts, strict=True))
+        order = np.lexsort((ages, numbers))
+        youngest = order[np.append(np.diff(numbers[order]) > 0, True)]
+        sides: list[Array] = []
+        for side in (0, 1):  # one after the other: a gather holds what it gathers twice
+            arrays = gather_to_first([part[side] for part in (kept_sides, embedded_sides) if len(part[side])])
+            if rank_and_world()[0] == 0:
+                sides.append(np.concatenate(list(chain.from_iterable(arrays)))[youngest])
+        return sides, len(missing)
+
+    def _is_stale(self, sides: list[Array]) -> bool:
+        """Whether the nearest keys of a sample have changed since the last plan, by more than a plan can bear."""
+        nearest = nearest_keys(sides[0], sides[1])
+        if self._nearest is not None:
+            changed = 1.0 - np.mean([np.isin(new, old).mean() for new, old in zip(nearest, self._nearest, strict=True)])
+            logger.info("%.0f%% of the nearest keys have changed since the last plan", 100.0 * changed)
+            if changed < STALE:
+                return False
+        self._nearest = nearest
+        return True
+
+    def _plan(self, sampler: PlannedBatchSampler, rows: Ints, sides: list[Array]) -> tuple[Ints, dict[str, float]]:
         groups = None if self.labels is None else self.labels[rows]
         result = plan(*sides, groups=groups, **self.settings.plan_settings(sampler.loss_batch_size))
         threshold = None if result.threshold is None else result.threshold.similarity
@@ -134,6 +201,20 @@ def batch_size_of(plan: Any, settings: TrainingSettings, trained: int) -> int:
 
 
 @dataclass(frozen=True)
+class TrainedBatch:
+    """A batch that a sampler handed out at a step, and this rank's rows of it."""
+
+    planner: Planner
+    sampler: PlannedBatchSampler
+    step: int
+    rows: Ints
+
+    def keep(self, x: Any, y: Any) -> None:
+        """Keep its embeddings for the next plan."""
+        self.planner.store.add(self.sampler.epoch, self.rows, x, y)
+
+
+@dataclass(frozen=True)
 class Comparison:
     """One step's loss, as the trainer reported it and as the plan predicts it, in nats, both the mean over ranks."""
 
@@ -158,28 +239,19 @@ class LossCheck:
         self.comparisons: list[Comparison] = []
         self.over = False
         """Nothing more is checked: in a run that resumes, or where the plan cannot say what the loss should be."""
-        self._batches: list[tuple[Planner, Ints]] = []
-
-    def note(self, planner: Planner, sampler: PlannedBatchSampler, step: int) -> None:
-        """Note the rows of the first losses, in the order in which a loader asks the samplers for them."""
-        if len(self._batches) < CHECKED_LOSSES:
-            self._batches.append((planner, sampler.step_rows(step)))
 
     @property
-    def due(self) -> Planner | None:
-        """The planner of the batch whose loss is to be checked next; None where no check is left."""
-        step = len(self.comparisons)
-        if self.over or step >= len(self._batches):
-            return None
-        return self._batches[step][0]
+    def is_due(self) -> bool:
+        """Whether the loss of the next batch is to be checked."""
+        return not self.over and len(self.comparisons) < CHECKED_LOSSES
 
-    def compare(self, reported: float, draws: int = 1) -> None:
-        """Compare this rank's next loss with the one of its rows by the model of this moment, on every rank at once.
+    def compare(self, batch: TrainedBatch, reported: float, draws: int = 1) -> None:
+        """Compare this rank's loss of a batch with the one of its rows by the model of this moment, on every rank.
 
         draws: how often to embed the rows, in the model's present mode: several times where that has dropout.
         """
-        step = len(self.comparisons)
-        planner, rows = self._batches[step]
+        step, planner = len(self.comparisons), batch.planner
+        rows = batch.sampler.step_rows(batch.step)
         losses = []
         for sides in planner.embedder.embed_batches([rows], draws):
             x, y = (normalize(torch.from_numpy(side)) for side in sides)

@@ -66,6 +66,15 @@ def gather_values(value: Any) -> list[Any]:
     return values
 
 
+def gather_to_first(value: Any) -> list[Any]:
+    """The value of each rank on rank 0, this rank's own on the others; call it on every rank."""
+    rank, world_size = rank_and_world()
+    values = [value] * world_size
+    if is_distributed():
+        torch.distributed.gather_object(value, None if rank else values, group=patient_group())
+    return values
+
+
 def share(make: Callable[[], Any]) -> Any:
     """Return rank 0's result on every rank, and raise its error on every rank, so that none waits for ever."""
     outcome: list[Any] = [None, None]

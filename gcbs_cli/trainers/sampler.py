@@ -125,8 +125,8 @@ class PlannedBatchSampler(BatchSampler):
 
     replan: Replan | None = None
     every: int | None = None
-    on_batch: Callable[[int], None] | None = None
-    """Called with the step before a list is handed out."""
+    on_batch: Callable[[int, Ints], None] | None = None
+    """Called with the step and this rank's rows before these are handed out."""
 
     def __init__(
         self,
@@ -203,9 +203,10 @@ class PlannedBatchSampler(BatchSampler):
             if step >= start:
                 self._plan_rest(step)
                 self.step = step + 1
+                rows = self.plan.perm[shares[self.rank]]
                 if self.on_batch is not None:
-                    self.on_batch(step)
-                yield self.plan.perm[shares[self.rank]].tolist()
+                    self.on_batch(step, rows)
+                yield rows.tolist()
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch's plan (from a name pattern) and its order of batches; call it on every rank.

@@ -1,13 +1,17 @@
 """sentence-transformers: what its trainer and losses say of themselves, and its embeddings."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints, joined
 from gcbs_cli.system.errors import BadInput
+from gcbs_cli.trainers.planner import TrainedBatch
 from gcbs_cli.trainers.transformers import PlannedTrainer
 
 RANKING = ("MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss")
@@ -74,6 +78,28 @@ class PlannedSentenceTrainer(PlannedTrainer):
             return None
         features, labels = self.trainer.collect_features(dict(inputs))
         return loss(features[:2], labels)
+
+    @property
+    def shows_embeddings(self) -> bool:
+        return self._embed == self.own_embed
+
+    @contextmanager
+    def watched(self, batch: TrainedBatch | None) -> Iterator[None]:
+        """All losses embed column by column, cached ones in parts; the last module's output is not yet truncated."""
+        if batch is None or not self.shows_embeddings:
+            yield
+            return
+        outputs: list[Tensor] = []
+        last = self.trainer.model[-1]
+        hook = last.register_forward_hook(lambda _, __, output: outputs.append(output["sentence_embedding"].detach()))
+        try:
+            yield
+        finally:
+            hook.remove()
+        count = len(batch.rows)
+        embeddings = torch.cat(outputs)
+        if len(embeddings) >= 2 * count:
+            batch.keep(embeddings[:count], embeddings[count : 2 * count])
 
     def loss_module(self, name: str) -> Any:
         """The loss of a data set, out of the losses around it (Matryoshka, AdaptiveLayer, Cached)."""

@@ -2,7 +2,9 @@
 
 import logging
 import math
+from collections import deque
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -21,7 +23,7 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, evaluating, loader_like
 from gcbs_cli.trainers.loop import PlannedLoader
-from gcbs_cli.trainers.planner import LossCheck, check_plannable
+from gcbs_cli.trainers.planner import LossCheck, TrainedBatch, check_plannable
 from gcbs_cli.trainers.ranks import rank_and_world
 
 KNOWN_LOADERS = ("transformers.", "sentence_transformers.", "pylate.", "gcbs_cli.")
@@ -58,6 +60,8 @@ class PlannedTrainer(TrainerCallback):
         if plan is None:
             self._embed = embed or self.own_embed
         self._saved: dict[str, dict[str, Any]] = {}
+        self._batches: deque[TrainedBatch] = deque()
+        self._skips = False
         self._prepare()
         self._compute = trainer.compute_loss
         self._train = trainer.train
@@ -112,6 +116,15 @@ class PlannedTrainer(TrainerCallback):
         """The loss of a batch without dropout, to compare; None where the plan cannot say what it should be."""
         return self._compute(model, dict(inputs))
 
+    @property
+    def shows_embeddings(self) -> bool:
+        """Whether training keeps the embeddings that it computes."""
+        return False
+
+    def watched(self, batch: TrainedBatch | None) -> AbstractContextManager[Any]:
+        """Keeps the embeddings of a batch while its loss is computed, where the trainer shows them."""
+        return nullcontext()
+
     def _prepare(self) -> None:
         """Read trainer, loss and data sets as they are now. Raises BadInput where their batches cannot be planned."""
         args = self.trainer.args
@@ -126,6 +139,7 @@ class PlannedTrainer(TrainerCallback):
             raise BadInput(f"plan: expected one for each data set, as {{name: plan}} of {', '.join(datasets)}")
         self.check_trainer()
         self.check = LossCheck(half=args.bf16 or args.fp16)
+        self._batches.clear()
         self.planned: dict[str, PlannedLoader] = {}
         for name, dataset in datasets.items():
             try:
@@ -143,6 +157,8 @@ class PlannedTrainer(TrainerCallback):
         settings = self.loss_settings(name)
         if "seed" not in settings.model_fields_set:
             settings = settings.changed(seed=args.seed if args.data_seed is None else args.data_seed)
+        if settings.first is None and self.shows_embeddings and args.max_steps <= 0 and args.num_train_epochs > 1:
+            settings = settings.changed(first="random")
         ranks = rank_and_world()[1] if args.accelerator_config.split_batches else 1
         if args.train_batch_size % ranks:
             raise BadInput(f"split_batches: {args.train_batch_size} pairs cannot be split evenly between {ranks} ranks")
@@ -162,6 +178,7 @@ class PlannedTrainer(TrainerCallback):
             log=self._log,
             precision=trainer.compute_loss_context_manager,
             check=self.check,
+            batches=self._batches,
             lengths=partial(self.lengths, dataset),
         )
         if planned.planner is not None:
@@ -201,6 +218,7 @@ class PlannedTrainer(TrainerCallback):
         """Go on with the checkpoint's plans in the middle of an epoch. Raises BadInput where that is not possible."""
         self.check.over = state.global_step > 0
         middle = math.modf((state.epoch or 0.0) + _ROUNDING)[0] > 2 * _ROUNDING
+        self._skips = middle
         steps = math.ceil(len(trained["train_dataloader"]) / args.gradient_accumulation_steps)
         if not middle and state.global_step % steps == 0:  # neither as saved nor as the trainer counts steps now
             return
@@ -212,6 +230,11 @@ class PlannedTrainer(TrainerCallback):
             )
         for name in names:
             self.planned[name].sampler.load_state_dict(self._saved[name])
+
+    def on_epoch_end(self, *_: Any, **__: Any) -> None:
+        """From the next epoch on, the batches trained are those that the loader is asked for; none is skipped."""
+        self._batches.clear()
+        self._skips = False
 
     def _loader(self) -> "DataLoader[Any]":
         """The train loader. The samplers deal the batches to ranks, so that accelerate has nothing to prepare."""
@@ -233,15 +256,20 @@ class PlannedTrainer(TrainerCallback):
 
     def _compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The trainer's loss; the first ones of a run are compared with the plan's, on every rank."""
-        check = self.check
-        planner = check.due
-        if model.training and planner is not None:
-            with torch.no_grad(), evaluating(model):
-                loss = self.clean_loss(planner.name, model, inputs)
-                if loss is not None:
-                    check.compare(float(loss))
-                else:
-                    check.over = True
-                    if self.trainer.is_world_process_zero():
-                        logger.warning("check skipped: %s", type(self.loss_module(planner.name)).__name__)
-        return self._compute(model, inputs, *args, **kwargs)
+        batch = None
+        if model.training and self._batches and not self._skips:
+            batch = self._batches.popleft()
+        if batch is not None and self.check.is_due:
+            self._check_loss(batch, model, inputs)
+        with self.watched(batch):
+            return self._compute(model, inputs, *args, **kwargs)
+
+    def _check_loss(self, batch: TrainedBatch, model: Any, inputs: Any) -> None:
+        with torch.no_grad(), evaluating(model):
+            loss = self.clean_loss(batch.planner.name, model, inputs)
+            if loss is not None:
+                self.check.compare(batch, float(loss))
+                return
+        self.check.over = True
+        if self.trainer.is_world_process_zero():
+            logger.warning("check skipped: %s", type(self.loss_module(batch.planner.name)).__name__)

@@ -178,7 +178,7 @@ class Stream(IterableDataset, Pairs):
     ("change", "said"),
     [
         ({"warm_start": True}, "warm_start"),
-        ({"refresh": "step"}, "refresh step: expected epoch or a number of steps"),
+        ({"refresh": "step"}, "refresh step: expected epoch, once, stale or a number of steps"),
         ({"first": "static"}, "first static: expected 'random' or 'plan'"),
         ({"loader": DataLoader(Stream(), BATCH)}, "Stream: expected a data set with a length"),
         ({"loader": DataLoader(range(7), BATCH)}, "7 rows are too few"),

@@ -74,6 +74,8 @@ def train(name, dataset, folder, plan=None, *, evaluate=None, resume=None, check
     assert found == ([] if resume or plan is not None else [True] * check), planned.check.comparisons
     if plan is None and resume is None:
         if "" in planned.planned:
+            if given is None:  # training has seen the other rows
+                assert planned.history[-1]["gcbs/rows_embedded"] == len(planned.planned[""].sampler.left_out())
             trainer.record.steps["plans"] = [[planned.planned[""].sampler.plan.perm.tolist(), 0.0]]
         assert all({figure.split("/")[-1] for figure in figures} == FIGURES for figures in planned.history)
         logged = [figures for figures in trainer.state.log_history if any("gcbs/" in figure for figure in figures)]

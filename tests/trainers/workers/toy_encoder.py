@@ -32,6 +32,20 @@ def sentence_encoder():
     return SentenceTransformer(modules=[StaticEmbedding(tokens, embedding_dim=16)], device="cpu")
 
 
+def tiny_transformer(folder):
+    """A transformer of one layer, without dropout; cached losses take no averages of word vectors."""
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token=WORDS[0]))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    torch.manual_seed(0)
+    size = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    BertModel(BertConfig(vocab_size=len(WORDS), max_position_embeddings=8, **size, **none)).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=words, unk_token=WORDS[0], pad_token=WORDS[0]).save_pretrained(folder)
+    return SentenceTransformer(str(folder), device="cpu")
+
+
 class RowsOfTexts:
     """Finds the rows of texts by their tokens."""
 
