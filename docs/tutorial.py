@@ -150,7 +150,7 @@ for name, values in {**results, "gain": gains}.items():
 # ## What it shows, and what not
 #
 # The figures above are those of this encoder, these texts and two seeds, on a machine that was busy with other work. A
-# planned epoch takes longer, because it embeds all pairs and plans: an encoder as small as this one trains faster than
+# planned epoch takes longer, because it plans: an encoder as small as this one trains faster than
 # its plan is made; where an epoch takes minutes, the plan takes seconds. `gcbs compare --train` tells in minutes
 # whether planning pays on your embeddings; [choosing](choosing.md) says when it does not. For other trainers:
 # [trainers](trainers.md).

@@ -18,6 +18,7 @@ from torch.utils.data import ConcatDataset, DataLoader
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
+from gcbs_cli.data.files import open_file
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
@@ -199,7 +200,7 @@ class PlannedTrainer(TrainerCallback):
         if folder:
             for path in Path(folder).glob("gcbs.*.npz"):
                 try:
-                    with path.open("rb") as file, np.load(file) as arrays:
+                    with open_file(str(path)) as file, np.load(file) as arrays:
                         state = {name: value if value.ndim else value.item() for name, value in arrays.items()}
                 except (OSError, EOFError, ValueError, TypeError, RuntimeError, BadZipFile) as error:
                     raise BadInput(f"{path}: damaged; resume from another checkpoint") from error
