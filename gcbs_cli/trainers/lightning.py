@@ -35,11 +35,13 @@ class PlannedCallback(pl.Callback):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         source = trainer.fit_loop._data_source
+        embed = self._embed
+        convert = trainer.precision_plugin.convert_input
         self.planned = PlannedLoader(
             source.dataloader(),
             self._plan,
             self._settings,
-            embed=self._embed,
+            embed=None if embed is None else lambda batch: embed(convert(batch)),
             model=pl_module,
             log=lambda figures: [logger.log_metrics(figures, trainer.global_step) for logger in trainer.loggers],
             precision=trainer.precision_plugin.forward_context,

@@ -31,6 +31,8 @@ class PlannedSentenceTrainer(PlannedTrainer):
         batch_sampler = self.trainer.args.batch_sampler
         if getattr(batch_sampler, "value", None) not in ("batch_sampler", *NO_DUPLICATES):
             raise BadInput(f"batch_sampler {batch_sampler}: chooses the rows of a batch, as plans do; leave it out")
+        if self.shows_embeddings and not hasattr(self.trainer.model, "encode"):
+            raise BadInput(f"{type(self.trainer.model).__name__}: embeds no side by itself; give embed")
         super().check_trainer()
 
     def loss_settings(self, name: str) -> TrainingSettings:
