@@ -64,10 +64,14 @@ def at_equal_seconds(records: Sequence[Record], corpus: str, plan: str) -> list[
     found = []
     for seed in runs.keys() & others.keys():
         ours, theirs = runs[seed]["validation"], others[seed]["validation"]
-        last = len(theirs) - 1
-        reached = min(last * _seconds(others[seed]) / _seconds(runs[seed]), last)
-        found.append(float(np.interp(reached, np.arange(last + 1), ours)) - theirs[-1])
+        found.append(float(np.interp(_clock(others[seed])[-1], _clock(runs[seed]), ours)) - theirs[-1])
     return found
+
+
+def _clock(run: Record) -> list[float]:
+    """Processor seconds at the start and after each epoch; where these were not noted, all epochs took the same."""
+    epochs = np.arange(len(run["validation"]))
+    return list(run.get("clock", epochs * _seconds(run)))
 
 
 def _seconds(run: Record) -> float:
@@ -100,6 +104,26 @@ def encoder_table(records: Sequence[Record], trials: Sequence[Record]) -> str:
         seeds = max(run["seed"] for run in records if run["corpus"] == corpus)
         agreement.append(f"- {corpus} ({seeds} seed{'s' * (seeds > 1)}): {_agreement(pairs)}")
     return "\n\n".join([markdown(head, lines.values()), "\n".join(agreement)]) if records else ""
+
+
+def ways_table(records: Sequence[Record]) -> str:
+    """Gains of plans by where their embeddings come from, at equal epochs and at equal seconds, and what they cost."""
+    lines = []
+    for corpus in dict.fromkeys(run["corpus"] for run in records):
+        runs = [run for run in records if run["corpus"] == corpus]
+        random = by_seed(runs, corpus, "random")
+        lines.append([f"{corpus}: random", f"({np.mean(list(random.values())):.2f})", "", *_cost(runs, "random")])
+        for plan in dict.fromkeys(run["plan"] for run in runs if run["plan"] != "random"):
+            equal = at_equal_seconds(runs, corpus, plan)
+            lines.append([plan, spread(gains(runs, corpus, plan)), spread(equal), *_cost(runs, plan)])
+    return markdown(["encoder: plan", "at equal epochs", "at equal seconds", "plan and pass, s", "training, s"], lines)
+
+
+def _cost(runs: Sequence[Record], plan: str) -> list[str]:
+    """Mean processor seconds an epoch: a plan with its pass, and training."""
+    seconds = [run["seconds"] for run in runs if run["plan"] == plan]
+    costs = [part["plan"] + part["embed"] for part in seconds], [part["train"] for part in seconds]
+    return [f"{np.mean(cost):.1f}" for cost in costs]
 
 
 def short_table(trials: Sequence[Record], encoders: Sequence[Record]) -> str:
@@ -135,9 +159,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=Path, default=RESULTS)
     parser.add_argument("--encoders", type=Path, default=ENCODER_RESULTS)
+    parser.add_argument("--ways", type=Path, help="runs of encoders by where embeddings come from: their table alone")
     parser.add_argument("--short", action="store_true", help="the table of the README")
     options = parser.parse_args(arguments)
     trials, encoders = read_records(options.trials), read_records(options.encoders)
+    if options.ways:
+        print(ways_table(read_records(options.ways)))
+        return
     if options.short:
         print(short_table(trials, encoders))
         return
