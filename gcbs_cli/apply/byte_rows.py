@@ -1,5 +1,6 @@
 """Files whose rows are bytes (lines of JSONL, records of CSV, samples of .tar): one pass finds where each lies."""
 
+import json
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
@@ -82,11 +83,21 @@ def _lines(stamp: FileStamp, file: BinaryIO, *, quoted: bool) -> Iterator[tuple[
             quotes += piece.count(b'"')
         if position == stamp.size or (piece.endswith(b"\n") and quotes % 2 == 0):
             if is_filled:
+                if not quoted and not piece.endswith(b"\n"):
+                    _check_whole(stamp, read_bytes(file, position - start, start))
                 yield start, position
             start = position
             is_filled = False
     if quotes % 2:
         raise BadInput(f"{stamp.shown}: ends inside quotes; a quote is missing or wrongly doubled")
+
+
+def _check_whole(stamp: FileStamp, line: bytes) -> None:
+    """Raises BadInput for a last line of JSONL that is cut short, as where its writer still writes."""
+    try:
+        json.loads(line)
+    except ValueError:
+        raise BadInput(f"{stamp.shown}: the last line is no whole JSON; write the file to its end") from None
 
 
 def _samples(stamp: FileStamp, file: BinaryIO) -> Iterable[tuple[int, int]]:

@@ -147,7 +147,7 @@ def test_any_csv_by_the_standard(tmp_path_factory, records, end):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (b"a\nb\nc", b"c\na\nb\n"),
+        (b"1\n2\n3", b"3\n1\n2\n"),
         (b"a\r\nb\r\nc\r\n", b"c\r\na\r\nb\r\n"),
         (b"\xef\xbb\xbfa\n\nb\r\n\r\nc\n \t\n\n", b"\xef\xbb\xbfc\na\nb\r\n"),
     ],
@@ -164,6 +164,7 @@ def test_line_ends(given, expected, tmp_path):
     [
         ("d.jsonl", b"a\nb\n", "2 rows, the plan 3"),
         ("d.jsonl", b"a\nb\nc\nd\n", "4 rows, the plan 3"),
+        ("d.jsonl", b'{"a": 1}\n{"a": 2}\n{"a"', "the last line is no whole JSON"),
         ("d.csv", b'h\na\n"b\nc\n', "ends inside quotes"),
         ("d.parquet", b"nonsense", "a whole Parquet file"),
         ("d.jsonl", "a\nb\nc\n".encode("utf-16-le"), "found a NUL, expected text in UTF-8"),
