@@ -9,12 +9,15 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from gcbs_cli.system.arrays import Array, Float32s, Ints
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import RowEmbedder, evaluating
 
 PROBE = 64
 """Rows embedded anew before a plan, to check what is kept."""
 LEAST_FOUND = 0.5
 """Share of these that must be nearer to what is kept of them than of the others, on each side."""
+ROUNDING = 0.01
+"""How far from 1 float16 may take a norm."""
 SAME = 0.999
 """Cosine from which two rows count as the same, and either may be the nearer."""
 NEAREST = 16
@@ -36,10 +39,19 @@ class EmbeddingStore:
     def __init__(self, rows: int) -> None:
         self.age = np.full(rows, -1, np.int32)
         self._sides: Sides | None = None
+        self._width: int | None = None
         self._waiting: list[tuple[int, Ints, Tensor]] = []
 
     def add(self, epoch: int, rows: Ints, x: Any, y: Any) -> None:
-        """Keep the embeddings (n, d) of these rows, whatever their length and type."""
+        """Keep the embeddings (n, d) of these rows, of any length and type. Raises BadInput for other shapes."""
+        shapes = [tuple(np.shape(side)) for side in (x, y)]
+        width = shapes[0][-1] if self._width is None and shapes[0] else self._width
+        if shapes != [(len(rows), width)] * 2:
+            raise BadInput(
+                f"saw: found the shapes {shapes[0]} and {shapes[1]}, expected ({len(rows)}, {self._width or 'd'}) for "
+                "both sides: this rank's rows of the batch, before they are gathered"
+            )
+        self._width = width
         sides = [normalize(torch.as_tensor(side).detach().float(), dim=1) for side in (x, y)]
         self._waiting.append((epoch, rows, torch.stack(sides).half()))
         if len(self._waiting) >= _MOST_WAITING:
@@ -61,11 +73,13 @@ class EmbeddingStore:
         """
         self._copy()
         kept = np.flatnonzero(self.age >= 0)
-        if self._sides is None:
+        if self._sides is None or not len(kept):
             return True
         probe = np.random.default_rng(seed).choice(kept, min(PROBE, len(kept)), replace=False)
         with evaluating(embedder.model):
             (sides,) = embedder.embed_batches([probe])
+        if sides[0].shape[1] != self._width:
+            return False
         return all(
             _found(side, kept_side) >= LEAST_FOUND for side, kept_side in zip(sides, self._sides[:, probe], strict=True)
         )
@@ -80,8 +94,10 @@ class EmbeddingStore:
         for epoch, rows, sides in self._waiting:
             if self._sides is None:
                 self._sides = np.zeros((2, len(self.age), sides.shape[2]), np.float16)
-            self._sides[:, rows] = sides.cpu().numpy()
-            self.age[rows] = epoch
+            values = sides.cpu().numpy()
+            is_unit = np.abs(np.linalg.norm(values.astype(np.float32), axis=2) - 1.0) < ROUNDING
+            self._sides[:, rows] = values
+            self.age[rows] = np.where(is_unit.all(axis=0), epoch, -1)  # NaN and rows of no length are embedded anew
         self._waiting.clear()
 
 
@@ -95,8 +111,8 @@ def nearest_keys(x: Array, y: Array) -> Ints:
 
 
 def _found(fresh: Float32s, kept: NDArray[np.float16]) -> float:
-    """Share of the rows (n, d) that are at least as near to what is kept of them as of any other row."""
+    """Share of the rows (n, d) that are nearer to what is kept of them than of any other row."""
     unit = fresh / np.maximum(np.linalg.norm(fresh, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     cosines = unit @ kept.astype(np.float32).T
     others = np.where(unit @ unit.T < SAME, cosines, -np.inf)
-    return float(np.mean(np.diag(cosines) >= others.max(axis=1)))
+    return float(np.mean(np.diag(cosines) > others.max(axis=1)))

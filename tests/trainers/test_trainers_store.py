@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from toy_pairs import BATCH, ROWS, TEMPERATURE, make_sides
 
 import gcbs_cli as gcbs
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import PlanWarning
 
 X, Y = make_sides()
@@ -55,6 +56,25 @@ def test_a_plan_is_kept_until_it_is_stale_or_for_good(refresh, changes, plans):
         orders.append(batches.sampler.plan.perm.tolist())
     assert len(batches.planner.history) == plans
     assert len(set(map(tuple, orders))) == plans
+
+
+def test_what_is_no_embedding_of_the_batch_is_refused_and_rows_that_are_not_finite_are_embedded_anew():
+    batches = gcbs.planned(LOADER, embed=lambda batch: batch, temperature=TEMPERATURE)
+    for epoch in range(2):
+        for number, (left, right) in enumerate(batches):
+            x, y = left.clone(), right.clone()
+            for wrong in ((torch.cat([x, x]), torch.cat([y, y])), (x[0], y[0]), (x, y[:, :4]), (x[:1], y[:1])):
+                with pytest.raises(BadInput, match="saw: found the shapes .*, expected"):
+                    batches.saw(*wrong)
+            if epoch == number == 0:
+                x[2] = torch.nan
+                y[3] = 0.0
+            batches.saw(x, y)
+    assert [figures["gcbs/rows_embedded"] for figures in batches.planner.history] == [ROWS, 2]
+    batches.planner.store.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(batches)) == len(batches)  # nothing is kept, and nothing is wrong with that
 
 
 def test_rows_that_an_epoch_leaves_out_keep_what_they_had():
