@@ -101,7 +101,12 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize(("name", "several"), [*((name, False) for name in LOSSES), ("cached", True)])
+FEW = [("nested", False), ("cached", True)]
+"""What `make test` tries; `make test-all` tries the others."""
+OTHERS = [pytest.param(name, False, marks=pytest.mark.slow) for name in LOSSES if name != "nested"]
+
+
+@pytest.mark.parametrize(("name", "several"), [*FEW, *OTHERS])
 def test_the_losses_of_sentence_transformers_show_the_embeddings_of_their_rows(name, several, tmp_path):
     transformers = pytest.importorskip("sentence_transformers")
     pytest.importorskip("accelerate")
